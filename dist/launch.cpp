@@ -1,11 +1,11 @@
 #include "dist/launch.h"
 
 #include <array>
-#include <charconv>
 #include <cstdlib>
 #include <string_view>
 
 #include "core/error.h"
+#include "core/text/number.h"
 
 namespace mxtape {
 namespace {
@@ -22,11 +22,9 @@ constexpr std::array launchers{Launcher{"Open MPI's mpirun", "OMPI_COMM_WORLD_RA
 constexpr Launcher torchrun{"torchrun", "RANK", "WORLD_SIZE"};
 
 int whole_number(std::string_view name, std::string_view found, int least, int most) {
-  int value = -1;
-  const auto [end, error] = std::from_chars(found.data(), found.data() + found.size(), value);
-  const bool whole = error == std::errc() && end == found.data() + found.size();
-  require(whole && value >= least && value <= most, ExitCode::usage,
-          "{} is '{}'; want a whole number in [{}, {}]", name, found, least, most);
+  const int value = number_of<int>(found).value_or(least - 1);
+  require(value >= least && value <= most, ExitCode::usage, "{} is '{}'; want a whole number in [{}, {}]",
+          name, found, least, most);
   return value;
 }
 

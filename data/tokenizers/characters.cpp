@@ -1,11 +1,11 @@
 #include "data/tokenizers/characters.h"
 
-#include <charconv>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "core/error.h"
+#include "core/text/number.h"
 #include "data/tokenizers/text/utf8.h"
 
 namespace mxtape {
@@ -84,11 +84,9 @@ std::vector<std::int32_t> IdTokenizer::encode(std::string_view text, SpecialToke
     if (begin == std::string_view::npos) return tokens;
     text.remove_prefix(begin);
     const auto word = text.substr(0, text.find_first_of(between));
-    std::int32_t id = -1;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), id);
-    require(error == std::errc() && end == word.data() + word.size() && id >= 0 && id < size(),
-            ExitCode::data, "'{}' is no token id; want numbers from 0 to {} with blanks between", word,
-            size() - 1);
+    const std::int32_t id = number_of<std::int32_t>(word).value_or(-1);
+    require(id >= 0 && id < size(), ExitCode::data,
+            "'{}' is no token id; want numbers from 0 to {} with blanks between", word, size() - 1);
     tokens.push_back(id);
     text.remove_prefix(word.size());
   }

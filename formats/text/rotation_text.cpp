@@ -1,7 +1,6 @@
 #include "formats/rotation.h"
 
-#include <charconv>
-
+#include "core/text/number.h"
 #include "formats/text/text_words.h"
 
 namespace mxtape {
@@ -11,10 +10,8 @@ constexpr std::array<std::string_view, 4> signs_names{"none", "run", "step", "ca
 constexpr std::array<std::string_view, 2> turn_keys{"hadamard", "signs"};
 
 std::int32_t parse_size(std::string_view text) {
-  std::int32_t size = -1;
-  const auto end = std::from_chars(text.data(), text.data() + text.size(), size);
-  const bool number = end.ec == std::errc{} && end.ptr == text.data() + text.size();
-  require(number && (size == 0 || (size >= 2 && size <= 256 && (size & (size - 1)) == 0)), ExitCode::usage,
+  const std::int32_t size = number_of<std::int32_t>(text).value_or(-1);
+  require(size == 0 || (size >= 2 && size <= 256 && (size & (size - 1)) == 0), ExitCode::usage,
           "rotation: hadamard={}; want 0 (none) or a power of two from 2 to 256", text);
   return size;
 }

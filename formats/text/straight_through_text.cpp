@@ -1,5 +1,4 @@
-#include <charconv>
-
+#include "core/text/number.h"
 #include "formats/straight_through.h"
 #include "formats/text/text_words.h"
 
@@ -11,10 +10,9 @@ constexpr std::array<std::string_view, 3> ste_keys{"ste", "k", "most"};
 
 /// A number above `low`, at most 1000.
 float parse_number(std::string_view key, std::string_view text, float low) {
-  float value = 0;
-  const auto end = std::from_chars(text.data(), text.data() + text.size(), value);
-  require(end.ec == std::errc{} && end.ptr == text.data() + text.size() && value > low && value <= 1000,
-          ExitCode::usage, "straight-through: {}={}; want a number above {}, at most 1000", key, text, low);
+  const float value = number_of<float>(text).value_or(low);
+  require(value > low && value <= 1000, ExitCode::usage,
+          "straight-through: {}={}; want a number above {}, at most 1000", key, text, low);
   return value;
 }
 

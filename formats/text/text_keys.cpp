@@ -1,10 +1,8 @@
 #include "formats/text/text_keys.h"
 
-#include <charconv>
-#include <vector>
-
 #include "core/error.h"
 #include "core/text/nearest_name.h"
+#include "core/text/number.h"
 
 namespace mxtape {
 namespace {
@@ -47,10 +45,8 @@ auto choose(const TextWord& w, const auto& choices) {
 }
 
 int integer(const TextWord& w, std::string_view digits, int lowest, int highest, std::string_view want) {
-  int number = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  if (error != std::errc{} || end != digits.data() + digits.size() || number < lowest || number > highest)
-    refuse(w, want);
+  const int number = number_of<int>(digits).value_or(lowest - 1);
+  if (number < lowest || number > highest) refuse(w, want);
   return number;
 }
 
@@ -128,10 +124,8 @@ std::string write_outer(const Quantizer& q) {
 }
 
 float number(const TextWord& w, float above, float highest, std::string_view want) {
-  float x = 0;
-  const auto [end, error] = std::from_chars(w.value.data(), w.value.data() + w.value.size(), x);
-  if (error != std::errc{} || end != w.value.data() + w.value.size() || !(x > above && x <= highest))
-    refuse(w, want);
+  const float x = number_of<float>(w.value).value_or(above);
+  if (!(x > above && x <= highest)) refuse(w, want);
   return x;
 }
 float read_clip(const TextWord& w) {

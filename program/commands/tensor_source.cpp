@@ -1,11 +1,10 @@
 #include "program/commands/tensor_source.h"
 
-#include <charconv>
-
 #include "core/error.h"
 #include "core/files/status.h"
 #include "core/normal.h"
 #include "core/text/nearest_name.h"
+#include "core/text/number.h"
 #include "core/text/program_name.h"
 #include "data/hdf5/hdf5.h"
 #include "data/npy.h"
@@ -97,16 +96,12 @@ HostTensor load_tensor(const std::string& source) try {
 }
 
 HostTensor normal_tensor(const std::string& shape, std::uint64_t seed) {
-  std::int64_t rows = 0, cols = 0;
-  const char* const end = shape.data() + shape.size();
-  const auto first = std::from_chars(shape.data(), end, rows);
-  const bool crossed = first.ec == std::errc{} && first.ptr != end && *first.ptr == 'x';
-  const auto second = crossed ? std::from_chars(first.ptr + 1, end, cols) : first;
+  const std::size_t cross = shape.find('x');
+  const auto rows = number_of<std::int64_t>(shape.substr(0, cross)).value_or(0),
+             cols = number_of<std::int64_t>(cross == shape.npos ? "" : shape.substr(cross + 1)).value_or(0);
   // 2^31 elements: 8 GiB, more than a comparison of formats needs.
-  require(crossed && second.ec == std::errc{} && second.ptr == end && rows > 0 && cols > 0 &&
-              rows <= (std::int64_t{1} << 31) / cols,
-          ExitCode::usage, "--normal {}: want ROWSxCOLS, such as 1024x512, with at most 2^31 elements",
-          shape);
+  require(rows > 0 && cols > 0 && rows <= (std::int64_t{1} << 31) / cols, ExitCode::usage,
+          "--normal {}: want ROWSxCOLS, such as 1024x512, with at most 2^31 elements", shape);
   HostTensor tensor{fmt::format("normal {} (seed {})", shape, seed), {rows, cols}, {}};
   tensor.values.resize(std::size_t(rows * cols));
   const DrawKey key{seed, Purpose::sampling, 0, 0, 0};

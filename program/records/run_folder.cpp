@@ -6,12 +6,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 
 #include "core/error.h"
 #include "core/files/atomic_file.h"
 #include "core/files/descriptor.h"
+#include "core/text/number.h"
 #include "data/hdf5/seal.h"
 #include "program/records/model_files.h"
 #include "program/records/room.h"
@@ -28,10 +28,10 @@ std::optional<std::int64_t> step_in(const fs::path& path, std::string_view prefi
   const std::string name = path.filename().string();
   if (!name.starts_with(prefix) || !name.ends_with(ending) || name.size() <= prefix.size() + ending.size())
     return {};
-  std::int64_t step = 0;
-  const char* const last = name.data() + name.size() - ending.size();
-  const auto [end, error] = std::from_chars(name.data() + prefix.size(), last, step);
-  return error == std::errc{} && end == last && step >= 0 ? std::optional(step) : std::nullopt;
+  const auto digits =
+      std::string_view(name).substr(prefix.size(), name.size() - prefix.size() - ending.size());
+  const auto step = number_of<std::int64_t>(digits);
+  return step >= 0 ? step : std::nullopt;
 }
 
 void remove_orphans(const fs::path& folder) {

@@ -1,11 +1,11 @@
 #include "program/records/run_name.h"
 
-#include <charconv>
 #include <string>
 
 #include "core/error.h"
 #include "core/files/status.h"
 #include "core/text/nearest_name.h"
+#include "core/text/number.h"
 #include "core/text/program_name.h"
 #include "program/records/run_folder.h"
 
@@ -24,11 +24,9 @@ std::string steps_of(const std::vector<fs::path>& files) {
 }
 
 fs::path checkpoint_at(const fs::path& run, std::string_view word) {
-  std::int64_t step = -1;
-  const char* const end = word.data() + word.size();
-  const auto [last, error] = std::from_chars(word.data(), end, step);
-  require(error == std::errc{} && last == end && step >= 0, ExitCode::usage,
-          "{}@{}: '{}' is no step; want RUN@STEP, such as {}@1000", run.string(), word, word, run.string());
+  const std::int64_t step = number_of<std::int64_t>(word).value_or(-1);
+  require(step >= 0, ExitCode::usage, "{}@{}: '{}' is no step; want RUN@STEP, such as {}@1000", run.string(),
+          word, word, run.string());
   const auto files = list_checkpoints(run);
   for (const auto& file : files)
     if (step_of_checkpoint(file) == step) return file;

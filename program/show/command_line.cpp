@@ -3,11 +3,11 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 
 #include "core/text/nearest_name.h"
+#include "core/text/number.h"
 #include "core/text/program_name.h"
 #include "data/hdf5/hdf5.h"
 #include "dist/together.h"
@@ -27,11 +27,9 @@ std::string wrong_whole(const std::string& word, const Limits& limits) {
   const auto low = std::uint64_t(limits.low),
              high = std::uint64_t(std::isinf(limits.high) ? std::numeric_limits<std::int64_t>::max()
                                                           : std::int64_t(limits.high));
-  std::uint64_t value = 0;
-  const char* const end = word.data() + word.size();
-  const auto parsed = std::from_chars(word.data(), end, value);
-  const bool plain = parsed.ec == std::errc{} && parsed.ptr == end && (word == "0" || word[0] != '0');
-  if (plain && value >= low && value <= high) return "";
+  const auto value = number_of<std::uint64_t>(word);
+  const bool plain = value && (word == "0" || word[0] != '0');
+  if (plain && *value >= low && *value <= high) return "";
   return fmt::format("'{}', want a whole number from {} to {}", word, low, high);
 }
 

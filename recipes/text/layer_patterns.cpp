@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <optional>
 
 #include "core/error.h"
 #include "core/text/nearest_name.h"
+#include "core/text/number.h"
 #include "data/tokenizers/text/utf8.h"
 
 namespace mxtape {
@@ -27,10 +27,7 @@ std::vector<std::string_view> split_alternatives(std::string_view patterns) {
 /// One end of a slice: a whole number, or nothing.
 bool read_bound(std::string_view text, std::optional<std::int64_t>& bound) {
   if (text.empty()) return true;
-  std::int64_t number = 0;
-  const auto end = std::from_chars(text.data(), text.data() + text.size(), number);
-  bound = number;
-  return end.ec == std::errc{} && end.ptr == text.data() + text.size();
+  return (bound = number_of<std::int64_t>(text)).has_value();
 }
 
 }  // namespace

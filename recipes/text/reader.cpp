@@ -1,13 +1,13 @@
 #include "recipes/text/reader.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <set>
 
 #include "core/files/atomic_file.h"
 #include "core/files/status.h"
 #include "core/text/nearest_name.h"
+#include "core/text/number.h"
 #include "core/text/program_name.h"
 #include "recipes/rollbacks.h"
 #include "recipes/shipped.h"
@@ -146,11 +146,9 @@ void apply_override(Recipe& recipe, const std::string& text) {
   // but for numbers such as .5, to which TOML wants a digit in front.
   if (table.size() != 1 || !table.contains("value")) {
     table.clear();
-    double number = 0;
-    const auto [end, bad] = std::from_chars(value.data(), value.data() + value.size(), number);
     const bool wants_it = knob && std::holds_alternative<float*>(knob->field);
-    if (wants_it && bad == std::errc{} && end == value.data() + value.size())
-      table.insert("value", number);
+    if (const auto number = number_of<double>(value); wants_it && number)
+      table.insert("value", *number);
     else
       table.insert("value", value);
   }
