@@ -40,10 +40,6 @@ std::string heading_of(std::span<const RunDifference> runs) {
   return fmt::format("{} less {}", which, runs.front().base);
 }
 
-std::string gap_text(const RunDifference& run) {
-  return run.validation.empty() ? "-" : fmt::format("{:+.4f}", run.validation.back().loss);
-}
-
 }  // namespace
 
 RunDifference difference(const RunLog& run, const RunLog& base, std::int64_t width) {
@@ -98,8 +94,9 @@ std::string difference_script(std::span<const RunDifference> runs, std::int64_t 
         validated ? fmt::format("$validation{} using 1:2 with linespoints linewidth 2.5 {} pointsize 0.6", i,
                                 mark_of(i + 1))
                   : "NaN with lines linewidth 1";
-    curves.push_back(fmt::format("{} {} title {}", curve, line_of(i + 1),
-                                 quoted(validated ? runs[i].name + "  " + gap_text(runs[i]) : runs[i].name)));
+    const std::string name =
+        validated ? fmt::format("{}  {:+.4f}", runs[i].name, runs[i].validation.back().loss) : runs[i].name;
+    curves.push_back(fmt::format("{} {} title {}", curve, line_of(i + 1), quoted(name)));
   }
   curves.push_back(
       fmt::format("NaN with lines linewidth 1.2 linecolor rgb '#A0555555' title '{}'",
