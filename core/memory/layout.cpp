@@ -52,10 +52,8 @@ class PlacedPieces {
 }  // namespace
 
 MemoryLayout plan_layout(std::span<const Lifetime> pieces) {
-  const auto earlier = [](const Lifetime& a, const Lifetime& b) { return a.birth < b.birth; };
-  require(std::is_sorted(pieces.begin(), pieces.end(), earlier),
-          "layout: the pieces are not in the order of "
-          "their births");
+  require(std::ranges::is_sorted(pieces, {}, &Lifetime::birth),
+          "layout: the pieces are not in the order of their births");
   std::vector<std::size_t> by_size(pieces.size());
   std::iota(by_size.begin(), by_size.end(), std::size_t{0});
   std::ranges::stable_sort(by_size, std::greater(), [&](std::size_t i) { return pieces[i].bytes; });

@@ -23,8 +23,7 @@ namespace {
 /// Parameters before moments.
 void fill(Table& table, const Hdf5Reader& file) {
   auto all = file.datasets();
-  std::stable_partition(all.begin(), all.end(),
-                        [](auto& info) { return info.name.starts_with("parameters/"); });
+  std::ranges::stable_partition(all, [](auto& info) { return info.name.starts_with("parameters/"); });
   for (const auto& info : all) {
     const auto values = file.read_f32(info.name);
     const NumbersSeen n = numbers_seen(values);

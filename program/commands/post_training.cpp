@@ -24,8 +24,7 @@ Report run(Arguments& a, const Given& given) {
   require(!options.wanted.empty(), ExitCode::usage, "no setting is left: --finetune 0 takes 'finetuned' out");
 
   const PostTraining result = run_post_training(options, given.json ? stderr : stdout);
-  const auto failed = std::count_if(result.measurements.begin(), result.measurements.end(),
-                                    [](const Measurement& m) { return !m.loss; });
+  const auto failed = std::ranges::count_if(result.measurements, [](auto& m) { return !m.loss; });
   Report report;
   report.text("\n" + table_text(result));
   report.put("*", value_of(result));

@@ -45,9 +45,8 @@ Course course_to(const fs::path& run, std::int64_t step) {
 /// Rollbacks apart, which hold for the steps after them alone.
 bool same_numbers(Recipe a, const Recipe& b) {
   a.train.rollbacks = b.train.rollbacks;
-  const auto all = differences(a, b);
-  return std::none_of(all.begin(), all.end(),
-                      [&](const std::string& change) { return changes_numbers(a, key_of(change)); });
+  return std::ranges::none_of(differences(a, b),
+                              [&](const std::string& change) { return changes_numbers(a, key_of(change)); });
 }
 
 /// What the run has recorded: losses by step, steps that were skipped, the last step.
