@@ -79,11 +79,6 @@ constexpr NameRow llama_names[] = {
     {"model.norm.weight", "norm.gain", "output_norm", one, C},
     {"lm_head.weight", "head.weight", "output", V, C, untied}};
 
-std::span<const NameRow> names_of(const ModelFacts& model) {
-  if (model.is_llama_style()) return llama_names;
-  return gpt2_names;
-}
-
 bool is_of_block(const NameRow& row) { return row.theirs.find("{}") != std::string_view::npos; }
 
 std::string numbered(std::string_view name, std::int64_t block) {
@@ -122,7 +117,7 @@ std::vector<std::uint64_t> TensorPart::their_dims() const {
 
 std::vector<TensorPlan> tensor_plan(const ModelFacts& model, bool transposed) {
   std::vector<TensorPlan> plan;
-  const auto rows = names_of(model);
+  const auto rows = model.is_llama_style() ? std::span<const NameRow>(llama_names) : gpt2_names;
   const auto first = std::ranges::find_if(rows, is_of_block);
   const auto last = std::find_if_not(first, rows.end(), is_of_block);
   for (auto row = rows.begin(); row != first; ++row) add_row(plan, model, transposed, *row, 0);

@@ -69,11 +69,6 @@ Recipe from_phase(Recipe recipe, std::int64_t start) {
   return recipe;
 }
 
-DryBackend::Memory memory_of(const ComputeConfig& compute) {
-  if (compute.device == "cpu") return DryBackend::Memory::pool;
-  return compute.graph ? DryBackend::Memory::recorded : DryBackend::Memory::planned;
-}
-
 /// What a step that is measured takes, and what follows weights in a window of steps: of each its value, its
 /// rounded value and how far both went (program/records/oscillation.h).
 void add_telemetry(MemoryPlan& plan, MeasureMemory& measured, Trainer& trainer) {
@@ -89,12 +84,6 @@ void add_telemetry(MemoryPlan& plan, MeasureMemory& measured, Trainer& trainer) 
   }
 }
 
-/// Strands are all alike. From the second group on there is one sum more, and a device with two of them has
-/// seen what it will.
-std::int64_t strands_of_plan(std::int64_t strands, int devices) {
-  return std::min(strands, std::max<std::int64_t>(strands_of_a_group + 1, 2 * devices));
-}
-
 MemoryPlan plan_of_phase(Recipe recipe, const TokenFile& data, Devices* devices) {
   const int size = devices ? devices->size() : 1;
   // One pass of validation: later ones are like it.
@@ -104,14 +93,20 @@ MemoryPlan plan_of_phase(Recipe recipe, const TokenFile& data, Devices* devices)
   const std::int64_t seen = std::min<std::int64_t>(recipe.train.accumulation, 2);
   double repeats = double(recipe.train.accumulation) / double(seen);
   recipe.train.accumulation = seen;
-  const std::int64_t strands = strands_of_plan(recipe.train.strands, size);
+  // Strands are all alike. From the second group on there is one sum more, and a device with two of them has
+  // seen what it will.
+  const std::int64_t strands =
+      std::min(recipe.train.strands, std::max<std::int64_t>(strands_of_a_group + 1, 2 * size));
   repeats *= double(recipe.train.strands) / double(strands);
   recipe.train.strands = strands;
   const ComputeConfig& compute = recipe.compute;
   const bool cpu = compute.device == "cpu";
   // The CPU's attention takes no more than a head's matrices for each thread.
   const auto attention = cpu ? std::nullopt : std::optional(compute.attention);
-  auto dry = std::make_unique<DryBackend>(memory_of(compute), attention, compute.gemm_kernels());
+  const auto memory = cpu             ? DryBackend::Memory::pool
+                      : compute.graph ? DryBackend::Memory::recorded
+                                      : DryBackend::Memory::planned;
+  auto dry = std::make_unique<DryBackend>(memory, attention, compute.gemm_kernels());
   const DryBackend& counted = *dry;
   std::unique_ptr<Backend> device = std::move(dry);
   if (cpu) device = std::make_unique<Bf16Activations>(std::move(device));

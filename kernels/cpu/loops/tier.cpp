@@ -9,13 +9,10 @@
 namespace mxtape::cpu {
 namespace {
 
-Tier best_tier() {
-  if (has_tier(Tier::avx512)) return Tier::avx512;
-  return has_tier(Tier::avx2) ? Tier::avx2 : Tier::baseline;
-}
-
 std::atomic<Tier>& current() {
-  static std::atomic<Tier> chosen{best_tier()};
+  static std::atomic<Tier> chosen{has_tier(Tier::avx512) ? Tier::avx512
+                                  : has_tier(Tier::avx2) ? Tier::avx2
+                                                         : Tier::baseline};
   return chosen;
 }
 
