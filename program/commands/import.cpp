@@ -20,10 +20,9 @@ fs::path default_out(const fs::path& source) {
   return fs::path("models") / (is_folder(whole) ? whole.filename() : whole.stem());
 }
 
-std::string listed(const std::vector<std::string>& names) {
+std::string listed(std::span<const std::string> names) {
   constexpr std::size_t most = 6;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), most); ++i) text += (i ? ", " : "") + names[i];
+  const auto text = fmt::format("{}", fmt::join(names.first(std::min(names.size(), most)), ", "));
   return names.size() > most ? fmt::format("{} and {} more", text, names.size() - most) : text;
 }
 
