@@ -17,10 +17,6 @@ constexpr std::int64_t layout_version = 1;
 std::string group_of(const std::string& layer) { return "packed/" + layer; }
 std::string place_of(const Parameter& parameter) { return "tensors/" + parameter.name; }
 
-PassKey pass_of(const CheckpointHeader& header) {
-  return {.seed = header.recipe.seed, .step = std::uint32_t(header.step * header.recipe.train.passes())};
-}
-
 bool is_packed(const LinearWeight& weight) { return !weight.quant.fprop_w.is_identity(); }
 
 /// Parameters of which nothing but the codes is needed.
@@ -104,6 +100,8 @@ MxTensor PackedModelFile::codes_of(const std::string& layer) const {
 std::unique_ptr<Model> PackedModelFile::load(Backend& backend) const {
   const std::string path = file_->path().string();
   const CheckpointHeader& header = header_.model;
+  const PassKey pass{.seed = header.recipe.seed,
+                     .step = std::uint32_t(header.step * header.recipe.train.passes())};
   DryBackend nowhere;  // names and shapes: parameters get their tensors below
   auto model = make_model(nowhere, header.recipe.model, precision_plan(header.recipe, header.step),
                           header.recipe.seed);
@@ -130,9 +128,8 @@ std::unique_ptr<Model> PackedModelFile::load(Backend& backend) const {
     require(Shape{t.rows, t.cols} == wanted, ExitCode::data, "{}: layer '{}' is [{}, {}], the model wants {}",
             path, weight.layer, t.rows, t.cols, wanted.text());
     at_place(fmt::format("{}: layer '{}'", path, weight.layer), [&] {
-      fix_weight(
-          backend, weight.parameter, t,
-          use_of(weight.parameter, weight.quant, weight.tensor_id, pass_of(header), backend.gemm_kernels()));
+      fix_weight(backend, weight.parameter, t,
+                 use_of(weight.parameter, weight.quant, weight.tensor_id, pass, backend.gemm_kernels()));
     });
     if (!weight.tied) weight.parameter.value = {};
     count += 1 + (t.scales.empty() ? 0 : 1) + (t.offsets.empty() ? 0 : 1) + t.quantizer.has_multiplier();
