@@ -1,6 +1,5 @@
 #include "kernels/observers/measure.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "kernels/mx_transfer.h"

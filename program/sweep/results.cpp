@@ -1,6 +1,5 @@
 #include "program/sweep/results.h"
 
-#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>

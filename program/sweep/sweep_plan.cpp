@@ -1,6 +1,5 @@
 #include "program/sweep/sweep_plan.h"
 
-#include <algorithm>
 #include <map>
 
 #include "core/files/atomic_file.h"
