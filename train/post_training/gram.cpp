@@ -34,15 +34,12 @@ void Gram::add(const float* x, std::int64_t rows) {
       }
     });
   }
-  for (std::int64_t i = 0; i < k; ++i)
-    for (std::int64_t j = i + 1; j < k; ++j) g(i, j) = g(j, i);
+  g.triangularView<Eigen::StrictlyUpper>() = g.transpose();
   rows_ += rows;
 }
 
 std::int64_t Gram::dead() const {
-  std::int64_t count = 0;
-  for (std::int64_t i = 0; i < features_; ++i) count += sums_[std::size_t(i * features_ + i)] == 0;
-  return count;
+  return (Eigen::Map<const RowMajor>(sums_.data(), features_, features_).diagonal().array() == 0).count();
 }
 
 double Gram::squared_output(const float* d, std::int64_t n) const {
