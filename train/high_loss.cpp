@@ -45,9 +45,8 @@ std::optional<LossSpike::Spike> LossSpike::look_at(double loss) {
 
 std::optional<LossSpike::Spike> LossSpike::above_window(double loss) const {
   if (losses_.size() < window) return {};
-  double sum = 0, squares = 0;
-  for (const double x : losses_) sum += x;
-  const double mean = sum / double(window);
+  const double mean = std::accumulate(losses_.begin(), losses_.end(), 0.0) / double(window);
+  double squares = 0;
   for (const double x : losses_) squares += (x - mean) * (x - mean);
   const double deviation = std::sqrt(squares / double(window - 1));
   if (!(loss - mean > limit * deviation)) return {};
