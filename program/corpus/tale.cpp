@@ -41,7 +41,7 @@ void Tale::opening() {
   chooser_.pick(words_.ages);
   cast_[0].kind = chooser_.pick(words_.trades).text;
   chooser_.say(" named " + cast_[0].name + " who lived ");
-  land_ = words_.places[std::size_t(chooser_.pick(words_.being).tag)].land;
+  land_ = words_.places[std::size_t(chooser_.pick(words_.being).tag)];
   chooser_.say(". ");
   const std::string hero = capitalized(subject_pronouns[cast_[0].gender]),
                     own = possessive_pronouns[cast_[0].gender];

@@ -65,7 +65,7 @@ Tale::Link Tale::predicate(std::size_t subject, bool by_kind) {
     chooser_.pick(words_.dealings);
     return predicate(subject, false);
   }
-  if (verb.tag == going) land_ = words_.places[std::size_t(chooser_.pick(words_.going).tag)].land;
+  if (verb.tag == going) land_ = words_.places[std::size_t(chooser_.pick(words_.going).tag)];
   if (verb.tag == resting) chooser_.pick(words_.manners);
   if (verb.tag == being) chooser_.pick(words_.feelings);
   if (verb.tag == giving) holder_ = std::size_t(chooser_.pick(others(subject, subject)).tag - first_cast_tag);

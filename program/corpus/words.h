@@ -17,23 +17,18 @@ enum Land : int { water, wood, hill, town, lands };
 /// First of the tags of verbs like "closed ", which want something of one's own.
 inline constexpr int first_possession = 200;
 
-struct Place {
-  std::string noun;
-  Land land;
-};
-
 /// Every list of words, built and checked once.
 struct Words {
-  Table names;           ///< tag: Gender (he or she)
-  Table beast_names;     ///< tag: it
-  Table trades;          ///< "weaver"
-  Table flocks;          ///< "geese": more than one of a kind
-  Table ages;            ///< "a young ", "an old "
-  Table strangers;       ///< tag 0 "a weaver", 1 "a fox", 2 "three " before a flock, 3 "a clever "
-  Table strangers_bare;  ///< after tag 3: tag 0 "weaver", 1 "fox"
-  Table materials;       ///< "silver "
-  Table things;          ///< "key"
-  std::vector<Place> places;
+  Table names;                     ///< tag: Gender (he or she)
+  Table beast_names;               ///< tag: it
+  Table trades;                    ///< "weaver"
+  Table flocks;                    ///< "geese": more than one of a kind
+  Table ages;                      ///< "a young ", "an old "
+  Table strangers;                 ///< tag 0 "a weaver", 1 "a fox", 2 "three " before a flock, 3 "a clever "
+  Table strangers_bare;            ///< after tag 3: tag 0 "weaver", 1 "fox"
+  Table materials;                 ///< "silver "
+  Table things;                    ///< "key"
+  std::vector<Land> places;        ///< where each lies
   Table going;                     ///< "to the river", tag: index into places
   Table being;                     ///< "by the river", tag: index into places
   std::vector<Table> sights;       ///< by Land: "a boat", tag 0; "a red ", tag 1
