@@ -12,14 +12,9 @@
 namespace mxtape::tales {
 namespace {
 
-struct Length {
-  double nats;
-  std::int64_t characters;
-};
-
 /// Ratio estimator of entropy over length per tale. Both means are unbiased; the error is the delta method's
 /// (Cochran, Sampling Techniques, 3rd ed., section 2.11): tales are independent.
-Estimate entropy_rate(const std::vector<Length>& tales) {
+Estimate entropy_rate(const std::vector<Score>& tales) {
   double nats = 0, characters = 0;
   for (const auto& tale : tales) nats += tale.nats, characters += double(tale.characters);
   const double rate = nats / characters, n = double(tales.size());
@@ -28,11 +23,11 @@ Estimate entropy_rate(const std::vector<Length>& tales) {
   return {rate, n > 1 ? std::sqrt(squares * n / (n - 1)) / characters : std::nan("")};
 }
 
-Score sum(const std::vector<Length>& tales, std::size_t first) {
+Score sum(const std::vector<Score>& tales, std::size_t first) {
   Score result;
   for (auto tale = tales.begin() + std::ptrdiff_t(first); tale != tales.end(); ++tale) {
     result.nats += tale->nats, result.characters += tale->characters;
-    ++result.tales;
+    result.tales += tale->tales;
   }
   return result;
 }
@@ -68,14 +63,14 @@ Corpus write_corpus(std::uint64_t seed, CorpusSize size, double validation,
           size.tales);
 
   Corpus corpus;
-  std::vector<Length> lengths;
+  std::vector<Score> scores;
   std::vector<ScoredTale> tales;
   const auto wanted = [&] {
-    return std::int64_t(lengths.size()) < size.tales &&
-           (std::int64_t(corpus.text.size()) < size.characters || lengths.size() < 2);
+    return std::int64_t(scores.size()) < size.tales &&
+           (std::int64_t(corpus.text.size()) < size.characters || scores.size() < 2);
   };
   while (wanted()) {
-    const auto first = std::int64_t(lengths.size());
+    const auto first = std::int64_t(scores.size());
     tales.assign(std::size_t(std::min(at_once, size.tales - first)), {});
     parallel_for(std::int64_t(tales.size()), 16, [&](std::int64_t begin, std::int64_t end) {
       for (auto i = begin; i < end; ++i) tales[std::size_t(i)] = write_tale(seed, std::uint32_t(first + i));
@@ -83,15 +78,15 @@ Corpus write_corpus(std::uint64_t seed, CorpusSize size, double validation,
     for (const auto& tale : tales) {
       if (!wanted()) break;
       corpus.text += tale.text;
-      lengths.push_back({tale.nats, std::int64_t(tale.text.size())});
+      scores.push_back({tale.nats, std::int64_t(tale.text.size()), 1});
     }
     progress(std::int64_t(corpus.text.size()));
   }
-  const auto count = double(lengths.size());
-  const auto held_out = std::clamp(std::size_t(count * validation), std::size_t(1), lengths.size() - 1);
-  corpus.all = sum(lengths, 0), corpus.validation = sum(lengths, lengths.size() - held_out);
+  const auto count = double(scores.size());
+  const auto held_out = std::clamp(std::size_t(count * validation), std::size_t(1), scores.size() - 1);
+  corpus.all = sum(scores, 0), corpus.validation = sum(scores, scores.size() - held_out);
   corpus.train_bytes = corpus.all.characters - corpus.validation.characters;
-  corpus.entropy = entropy_rate(lengths);
+  corpus.entropy = entropy_rate(scores);
   return corpus;
 }
 
