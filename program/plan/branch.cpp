@@ -127,9 +127,7 @@ Branch plan_branch(const RunWords& words, Recipe& recipe) {
   const Recipe& parent = there.recipe;
   const std::int64_t step = there.step;
   branch.data_hash = there.data_hash;
-  const auto fresh = [&](const char* word) {
-    return std::find(words.fresh.begin(), words.fresh.end(), word) != words.fresh.end();
-  };
+  const auto fresh = [&](const char* word) { return std::ranges::count(words.fresh, word) > 0; };
   Recipe base = inherited(parent, branch.parent_run, parents);
   if (fresh("precision")) {
     base.precision = {};

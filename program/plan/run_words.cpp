@@ -38,13 +38,12 @@ void take_rest(RunWords& words, const Given& given) {
 }
 
 void require_sense(const RunWords& words) {
-  const auto& overrides = words.overrides;
   require(!words.recipe.empty() || !words.from.empty(), ExitCode::usage,
           "no recipe; want one, as in `{0} train demo-mxfp4`; `{0} recipes` lists those that are shipped, "
           "and a file of yours does as well",
           program_name());
   require(!words.recipe.empty() ||
-              std::any_of(overrides.begin(), overrides.end(), [](auto& o) { return o.starts_with("name="); }),
+              std::ranges::any_of(words.overrides, [](auto& o) { return o.starts_with("name="); }),
           ExitCode::usage, "--from {}: no recipe is given, so what is new has no name; add --name=...",
           words.from);
   require(
