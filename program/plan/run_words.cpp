@@ -34,7 +34,8 @@ void take_rest(RunWords& words, const Given& given) {
   for (const auto& key : words.allow_change) again.push_back("--allow-change=" + key);
   if (!words.from.empty()) again.insert(again.end(), {"--from", words.from});
   for (const auto& word : words.fresh) again.push_back("--fresh=" + word);
-  words.command = train_command(again);
+  words.command = program_name() + " train";
+  for (const auto& word : again) words.command += " " + shell_quoted(word);
 }
 
 void require_sense(const RunWords& words) {

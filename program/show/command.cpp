@@ -8,7 +8,6 @@
 #include <sstream>
 
 #include "core/files/atomic_file.h"
-#include "core/text/program_name.h"
 #include "core/text/short_lines.h"
 #include "dist/together.h"
 #include "recipes/recipe.h"
@@ -71,10 +70,6 @@ void print(Report report, const Given& given) {
   throw SaidElsewhere(report.problems.front().code());
 }
 
-Option json_option(bool* field) {
-  return {"--json", field, "print one JSON document instead (docs/json.md)"};
-}
-
 void require_output(const std::string& out, const std::vector<std::string>& others, bool over) {
   require(fs::path(out).has_filename(), ExitCode::usage, "'{}': want a file's name", out);
   const fs::path file = file_to_write(out);
@@ -83,12 +78,6 @@ void require_output(const std::string& out, const std::vector<std::string>& othe
             "{}: this command reads or writes that file already; name another one", out);
   require(over || !fs::exists(file), ExitCode::usage,
           "{}: is there already; --force writes over it, or name another file", out);
-}
-
-std::string train_command(const std::vector<std::string>& words) {
-  std::string command = program_name() + " train";
-  for (const auto& word : words) command += " " + shell_quoted(word);
-  return command;
 }
 
 Option device_option(std::string& field) {

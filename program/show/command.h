@@ -79,8 +79,6 @@ struct Command {
 
 /// On standard output; then what is wrong on standard error, as an Error.
 void print(Report, const Given&);
-/// The option --json, of a command that returns its report.
-Option json_option(bool*);
 
 /// Of a command with these arguments, whose run(arguments) or run(arguments, given) does the work. If that
 /// returns a report, it is printed, and --json is an option.
@@ -100,7 +98,7 @@ std::function<Command::Bound()> with(Options (*options)(Arguments&), Run run) {
     };
     Command::Bound bound{options(a->own), {}};
     if constexpr (std::is_same_v<decltype(result(Given{})), Report>) {
-      bound.options.push_back(json_option(&a->json));
+      bound.options.push_back({"--json", &a->json, "print one JSON document instead (docs/json.md)"});
       bound.run = [=](Given given) {
         given.json = a->json;
         print(result(given), given);
@@ -115,9 +113,6 @@ std::function<Command::Bound()> with(Options (*options)(Arguments&), Run run) {
 /// Refuses, before the work, what write_atomically would refuse after it, and an output that is one of
 /// `others`: a file that is read, or another output. `over`: a file that is there may go.
 void require_output(const std::string& out, const std::vector<std::string>& others, bool over);
-/// `mxtape train` (by the name it was started with) with these words, quoted where a shell would take them
-/// apart.
-std::string train_command(const std::vector<std::string>& words);
 
 /// --device, short for --compute.device, for the commands that take every key of a recipe; and of those that
 /// read a checkpoint.
