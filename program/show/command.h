@@ -138,8 +138,6 @@ inline std::span<const Command> all_commands() {
   return all;
 }
 
-/// "  --jobs N      runs at a time ...": a text in lines of 80 columns, from column `indent` on.
-std::string help_item(const std::string& name, const std::string& text, std::size_t indent);
 /// The commands and what each does.
 std::string list_of_commands();
 

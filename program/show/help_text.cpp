@@ -26,6 +26,14 @@ std::string wrapped(const std::string& text, std::size_t indent = 0) {
   return out + "\n";
 }
 
+/// "  --jobs N      runs at a time ...": a text in lines of 80 columns, from column `indent` on.
+std::string help_item(const std::string& name, const std::string& text, std::size_t indent) {
+  const std::string begin = "  " + name;
+  const bool fits = begin.size() + 2 <= indent;
+  return begin + (fits ? std::string(indent - begin.size(), ' ') : "\n" + std::string(indent, ' ')) +
+         wrapped(text, indent);
+}
+
 std::string item_of(const Option& row) {
   std::vector<std::string> more;
   if (const std::string range = row.range_text(); !range.empty()) more.push_back(range);
@@ -38,13 +46,6 @@ std::string item_of(const Option& row) {
 const std::string options_heading = "\nOptions:\n" + help_item("-h, --help", help_help, option_column);
 
 }  // namespace
-
-std::string help_item(const std::string& name, const std::string& text, std::size_t indent) {
-  const std::string begin = "  " + name;
-  const bool fits = begin.size() + 2 <= indent;
-  return begin + (fits ? std::string(indent - begin.size(), ' ') : "\n" + std::string(indent, ' ')) +
-         wrapped(text, indent);
-}
 
 std::string list_of_commands() {
   std::string out;
