@@ -64,7 +64,7 @@ void go_on(RunPlan& plan, CheckpointHeader there) {
       ours, theirs, model);
   for (const auto& change : changes) plan.notes.push_back("changed " + change);
   std::erase_if(changes, [&](const auto& c) { return !changes_numbers(plan.recipe, key_of(c)); });
-  if (!changes.empty()) begin.turn = Turn{there.step, {}, {}, {}, std::move(changes)};
+  if (!changes.empty()) begin.turn = Turn{.step = there.step, .changed = std::move(changes)};
   const std::int64_t steps = plan.recipe.train.steps;
   begin.finished = there.step == steps && !lacks_validation(run, steps);
 }

@@ -150,7 +150,7 @@ Branch plan_branch(const RunWords& words, Recipe& recipe) {
           "--from {}: the branch would go to the parent's own folder, {}; give it a --name of its own",
           words.from, branch.parent_run.string());
 
-  branch.turn = {.step = step, .parent = parent.name, .hash = hash, .fresh = words.fresh, .changed = {}};
+  branch.turn = {.step = step, .parent = parent.name, .hash = hash, .fresh = words.fresh};
   const Authors authors(recipe, words.recipe, parents);
   std::string refused, other_model;
   Recipe before = parent, settled = recipe;

@@ -168,7 +168,7 @@ Turn InitialWeights::turn(const std::string& hash, const ModelConfig& here) cons
   Recipe before, after;
   before.model = model_;
   after.model = here;
-  return {.parent = name_, .hash = hash, .fresh = {}, .changed = differences(before, after), .init = true};
+  return {.parent = name_, .hash = hash, .changed = differences(before, after), .init = true};
 }
 
 std::string initial_hash_of(const fs::path& run) {

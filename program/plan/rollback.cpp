@@ -60,13 +60,11 @@ fs::path records_before_rollback(const fs::path& run, std::int64_t n, const char
 std::vector<Turn> turns_of_rollbacks(const Recipe& recipe, std::size_t known) {
   std::vector<Turn> turns;
   const auto all = rollbacks(recipe);
-  for (std::size_t i = known; i < all.size(); ++i) {
-    Turn turn;
-    turn.step = all[i].to, turn.from = all[i].from;
-    turn.rollback = std::int64_t(i) + 1;
-    turn.changed = changes_of(recipe, i + 1, all[i]);
-    turns.push_back(std::move(turn));
-  }
+  for (std::size_t i = known; i < all.size(); ++i)
+    turns.push_back({.step = all[i].to,
+                     .changed = changes_of(recipe, i + 1, all[i]),
+                     .rollback = std::int64_t(i) + 1,
+                     .from = all[i].from});
   return turns;
 }
 

@@ -217,7 +217,7 @@ void ModelsOfSettings::keep(Measurement& m, const Recipe& recipe,
 CheckpointHeader ModelsOfSettings::header_of(const Measurement& m, Recipe recipe) const {
   const CheckpointHeader& trained = trained_.header;
   recipe.name = fmt::format("{}-{}", folder_name(m.precision), name_of(m.setting));
-  Turn turn{.step = trained.step, .parent = trained.recipe.name, .hash = hash_, .fresh = {}, .changed = {}};
+  Turn turn{.step = trained.step, .parent = trained.recipe.name, .hash = hash_};
   if (m.setting == Setting::finetuned) turn.fresh = {"schedule"};
   if (is_diffused(m.setting)) {
     turn.changed.push_back(

@@ -11,13 +11,13 @@ namespace mxtape {
 /// path), in its checkpoints and in metrics.jsonl.
 struct Turn {
   std::int64_t step = 0;             ///< steps done before it
-  std::string parent;                ///< the run it comes from; empty: it is the same run
-  std::string hash;                  ///< content hash of the parent's checkpoint; with `init` of its weights
-  std::vector<std::string> fresh;    ///< "optimizer", "schedule", "precision"
-  std::vector<std::string> changed;  ///< "optim.beta2: 0.99 -> 0.95"
-  std::int64_t rollback = 0;         ///< the how many-th, if it is one
-  std::int64_t from = 0;             ///< of a rollback: the step that was not finite; of a switch: `step`
-  bool init = false;                 ///< it began with the parent's weights alone: train.init
+  std::string parent{};              ///< the run it comes from; empty: it is the same run
+  std::string hash{};                ///< content hash of the parent's checkpoint; with `init` of its weights
+  std::vector<std::string> fresh{};  ///< "optimizer", "schedule", "precision"
+  std::vector<std::string> changed{};  ///< "optim.beta2: 0.99 -> 0.95"
+  std::int64_t rollback = 0;           ///< the how many-th, if it is one
+  std::int64_t from = 0;               ///< of a rollback: the step that was not finite; of a switch: `step`
+  bool init = false;                   ///< it began with the parent's weights alone: train.init
 
   /// {"event":"branch"|"init"|"change"|"rollback"|"switch","step":400,...}: a line of metrics.jsonl.
   std::string to_json() const;
