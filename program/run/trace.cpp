@@ -17,22 +17,19 @@ using Product = Trace::Product;
 struct Wanted {
   const char* slot;
   const char* a_name;
-  const Quantizer& a;
+  Trace::Side a;
   const char* b_name;
-  const Quantizer& b;
-  Rotation rotation;
-  Rotation b_rotation;
-  OperandSource b_source = OperandSource::master;
+  Trace::Side b;
 };
 std::array<Wanted, 3> wanted(const LinearQuant& q) {
-  const auto of_b = [&](OperandSource source, const Rotation& own) {
-    return source == OperandSource::shared ? q.fprop_rotation : own;
+  const auto b = [&](const Quantizer& quantizer, OperandSource source, const Rotation& own) {
+    return Trace::Side{quantizer, source == OperandSource::shared ? q.fprop_rotation : own,
+                       source == OperandSource::forward};
   };
-  const Rotation dgrad = of_b(q.dgrad_source, q.dgrad_rotation),
-                 wgrad = of_b(q.wgrad_source, q.wgrad_rotation);
-  return {{{"fprop", "x", q.fprop_x, "w", q.fprop_w, q.fprop_rotation, q.fprop_rotation},
-           {"dgrad", "dy", q.dgrad_dy, "w", q.dgrad_w, q.dgrad_rotation, dgrad, q.dgrad_source},
-           {"wgrad", "dy", q.wgrad_dy, "x", q.wgrad_x, q.wgrad_rotation, wgrad, q.wgrad_source}}};
+  return {
+      {{"fprop", "x", {q.fprop_x, q.fprop_rotation}, "w", {q.fprop_w, q.fprop_rotation}},
+       {"dgrad", "dy", {q.dgrad_dy, q.dgrad_rotation}, "w", b(q.dgrad_w, q.dgrad_source, q.dgrad_rotation)},
+       {"wgrad", "dy", {q.wgrad_dy, q.wgrad_rotation}, "x", b(q.wgrad_x, q.wgrad_source, q.wgrad_rotation)}}};
 }
 
 std::string text_of(const Trace::Side& side) {
@@ -48,9 +45,9 @@ void compare(std::vector<std::string>& lines, const std::string& layer, const Wa
       lines.push_back(fmt::format("{} {} {}: asked for {}, ran {}", layer, want.slot, name, text_of(asked),
                                   text_of(found)));
   };
-  side(want.a_name, {want.a, want.rotation}, ran.a);
-  side(want.b_name, {want.b, want.b_rotation, want.b_source == OperandSource::forward}, ran.b);
-  const std::string_view path = gemm_path(want.a, want.b, kernels),
+  side(want.a_name, want.a, ran.a);
+  side(want.b_name, want.b, ran.b);
+  const std::string_view path = gemm_path(want.a.quantizer, want.b.quantizer, kernels),
                          taken = gemm_path_names[std::size_t(ran.path)];
   if (path != taken) lines.push_back(fmt::format("{} {}: planned {}, ran {}", layer, want.slot, path, taken));
 }
