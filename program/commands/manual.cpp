@@ -15,12 +15,8 @@ std::string escaped(std::string_view text) {
   for (const char c : text) {
     if (line_start && (c == '.' || c == '\'')) out += "\\&";
     line_start = c == '\n';
-    if (c == '\\')
-      out += "\\e";
-    else if (c == '-')
-      out += "\\-";
-    else
-      out += c;
+    if (c == '\\' || c == '-') out += '\\';
+    out += c == '\\' ? 'e' : c;
   }
   return out;
 }
