@@ -70,8 +70,9 @@ PostTraining ModelsOfSettings::subject() const {
   return s;
 }
 
-Cast ModelsOfSettings::cast_of(const std::string& precision, Setting setting) const {
-  return {precision, is_of_weights(setting), options_.attention && !is_of_weights(setting)};
+Recipe ModelsOfSettings::recipe_of(const std::string& precision, Setting setting) const {
+  return cast_recipe(trained_.header.recipe, trained_.header.step,
+                     {precision, is_of_weights(setting), options_.attention && !is_of_weights(setting)});
 }
 
 Recipe ModelsOfSettings::finetuning(const Recipe& target) const {
@@ -79,8 +80,7 @@ Recipe ModelsOfSettings::finetuning(const Recipe& target) const {
 }
 
 void ModelsOfSettings::check(const std::string& precision, Setting setting, PostTraining& subject) {
-  const Recipe recipe =
-      cast_recipe(trained_.header.recipe, trained_.header.step, cast_of(precision, setting));
+  const Recipe recipe = recipe_of(precision, setting);
   if (setting == Setting::finetuned) {
     validate(finetuning(recipe));
     subject.finetunes = true;
@@ -103,8 +103,7 @@ void ModelsOfSettings::check(const std::string& precision, Setting setting, Post
 }
 
 std::vector<std::string> ModelsOfSettings::changed(const std::string& precision, Setting setting) const {
-  const CheckpointHeader& trained = trained_.header;
-  return differences(trained.recipe, cast_recipe(trained.recipe, trained.step, cast_of(precision, setting)));
+  return differences(trained_.header.recipe, recipe_of(precision, setting));
 }
 
 double ModelsOfSettings::work(Setting setting) const {
@@ -140,7 +139,7 @@ Measurement ModelsOfSettings::measure(const std::string& precision, Setting sett
                                       const std::function<void(double)>& progress) {
   Model& model = *trained_.model;
   Measurement m{.precision = precision, .setting = setting, .changed = changed(precision, setting)};
-  Recipe recipe = cast_recipe(trained_.header.recipe, trained_.header.step, cast_of(precision, setting));
+  Recipe recipe = recipe_of(precision, setting);
   recipe.data.file = data_.file;
   model.set_precision(precision_plan(recipe, trained_.header.step));
   m.bits = bits_per_weight();
@@ -219,11 +218,10 @@ CheckpointHeader ModelsOfSettings::header_of(const Measurement& m, Recipe recipe
   recipe.name = fmt::format("{}-{}", folder_name(m.precision), name_of(m.setting));
   Turn turn{.step = trained.step, .parent = trained.recipe.name, .hash = hash_};
   if (m.setting == Setting::finetuned) turn.fresh = {"schedule"};
-  if (is_diffused(m.setting)) {
+  if (is_diffused(m.setting))
     turn.changed.push_back(
         fmt::format("weights: error diffusion on {} windows of the training split of {}, seed {}, damping {}",
                     options_.calibration, data_.file, options_.seed, options_.damping));
-  }
   for (const auto& change : differences(trained.recipe, recipe))
     if (!change.starts_with("name") && !change.starts_with("data.file")) turn.changed.push_back(change);
   return {trained.step, recipe, trained.tokenizer, data_.tokens.hash, with_turn(trained.lineage, turn)};

@@ -126,7 +126,7 @@ class ModelsOfSettings {
   Measurement measure(const std::string& precision, Setting, const std::function<void(double)>& progress);
 
  private:
-  Cast cast_of(const std::string& precision, Setting) const;
+  Recipe recipe_of(const std::string& precision, Setting) const;
   double bits_per_weight();
   double loss(Model&, const PassKey&, const std::function<void(double)>& progress);
   void measure_diffused(Measurement&, const Recipe&, const std::function<void(double)>& progress);

@@ -29,15 +29,12 @@ std::string diffusion_text(const PostTraining& p, std::size_t width) {
   for (const Measurement& m : p.measurements) {
     if (m.layers.empty()) continue;
     std::int64_t moved = 0, numbers = 0;
-    const LayerDiffusion* worst = &m.layers.front();
-    for (const LayerDiffusion& layer : m.layers) {
-      moved += layer.moved, numbers += layer.rows * layer.cols;
-      if (layer.error > worst->error) worst = &layer;
-    }
+    for (const LayerDiffusion& layer : m.layers) moved += layer.moved, numbers += layer.rows * layer.cols;
+    const LayerDiffusion& worst = *std::ranges::max_element(m.layers, {}, &LayerDiffusion::error);
     table.row(m.precision, name_of(m.setting), median_of(m.layers, &LayerDiffusion::direct_error),
               median_of(m.layers, &LayerDiffusion::error),
               moved ? fmt::format("{:.2f}%", 100 * double(moved) / double(numbers)) : "0",
-              fmt::format("{} ({:.5f})", worst->layer, worst->error));
+              fmt::format("{} ({:.5f})", worst.layer, worst.error));
   }
   const std::string rows = table.text();
   return rows.empty()
