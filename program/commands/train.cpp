@@ -22,8 +22,6 @@ struct Arguments {
   int devices = 0;
 };
 
-const char* variable(const char* name) { return std::getenv(name); }
-
 /// An error of a process that knows its rank, but not the others. Most happen to all, and the launcher ends
 /// all when the first one ends with an error: so the others leave rank 0 the time, and speak if they are
 /// still there.
@@ -59,18 +57,18 @@ void on_all_devices(int wanted, const std::function<void(Devices*)>& work) {
   std::unique_ptr<MpiGroup> mpi;
   std::unique_ptr<PairGroup> pairs;
   try {
-    const Launch launch = read_launch(variable);
+    const Launch launch = read_launch(::getenv);
     require(wanted == 0 || launch.size == 1 || wanted == launch.size, ExitCode::usage,
             "--devices {}: {} has started {} processes; it starts all of a run (docs/devices.md)", wanted,
             launch.launcher, launch.size);
     if (!launch.note.empty() && wanted == 0) say(stdout, "{}\n", launch.note);
-    const double timeout = launch.size > 1 || wanted > 1 ? peer_timeout(variable) : 0;
+    const double timeout = launch.size > 1 || wanted > 1 ? peer_timeout(::getenv) : 0;
     if (launch.size > 1)
       mpi = std::make_unique<MpiGroup>(load_mpi_module(), launch, timeout);
     else if (wanted > 1)
       pairs = std::make_unique<PairGroup>(fork_ranks(wanted), timeout);
   } catch (const Error& e) {
-    refuse(e, named_rank(variable));
+    refuse(e, named_rank(::getenv));
   }
   if (!mpi && !pairs) return work(nullptr);
   Group& group = mpi ? static_cast<Group&>(*mpi) : *pairs;

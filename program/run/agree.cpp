@@ -55,8 +55,7 @@ void connect_gpus(Devices& devices) {
   });
   require_same(group, ExitCode::resource, "NCCL's version", std::to_string(version),
                "install the same one everywhere");
-  devices.use(std::make_unique<NcclCommunicator>(
-      nccl, group, peer_timeout([](const char* name) { return std::getenv(name); })));
+  devices.use(std::make_unique<NcclCommunicator>(nccl, group, peer_timeout(::getenv)));
 }
 
 /// A process that has its processors for itself takes all of them, others their share.
