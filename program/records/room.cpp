@@ -30,7 +30,6 @@ fs::path nearest_existing(const fs::path& folder) {
 
 }  // namespace
 
-/// Files that a process which is gone had begun.
 std::vector<fs::path> orphans_in(const fs::path& folder) {
   std::vector<fs::path> files;
   std::error_code error;
