@@ -127,15 +127,14 @@ std::string completion() {
       "\n# The values of an option or key; fails if it takes none that can be listed.\n"
       "_mxtape_values() {\n  case \"$1 $2\" in\n";
   for (const Command& command : all_commands()) {
-    for (const Option& row : command.bind().options)
-      if (const Words words = values_of(row); !words.empty())
-        script += fmt::format("    '{} {}') _mxtape_offer '{}' ;;\n", command.name, row.key(),
-                              fmt::join(words, " "));
+    const auto offer = [&](const std::string& name, const Words& words) {
+      if (!words.empty())
+        script +=
+            fmt::format("    '{} {}') _mxtape_offer '{}' ;;\n", command.name, name, fmt::join(words, " "));
+    };
+    for (const Option& row : command.bind().options) offer(row.key(), values_of(row));
     if (!command.takes_keys) continue;
-    for (const Knob& knob : knobs(recipe))
-      if (const Words words = values_of(knob); !words.empty())
-        script += fmt::format("    '{} --{}') _mxtape_offer '{}' ;;\n", command.name, knob.name,
-                              fmt::join(words, " "));
+    for (const Knob& knob : knobs(recipe)) offer(fmt::format("--{}", knob.name), values_of(knob));
   }
   script += "    *) return 1 ;;\n  esac\n}\n";
   return script += function_text;
