@@ -12,7 +12,7 @@
 #include "program/plan/run_plan.h"
 #include "program/records/run_log.h"
 #include "program/records/run_name.h"
-#include "program/show/progress.h"
+#include "program/run/run_progress.h"
 #include "recipes/knobs.h"
 
 namespace mxtape {
@@ -188,14 +188,7 @@ Replay replay(const fs::path& run, const ReplayOptions& options) {
       trainer->skip_step();
       continue;
     }
-    const double seconds = seconds_since(begin);
-    if (options.on_step)
-      options.on_step({.step = trainer->steps_done(),
-                       .loss = done.loss,
-                       .norm = done.norm,
-                       .learning_rate = done.learning_rate,
-                       .milliseconds = 1e3 * seconds,
-                       .tokens_per_second = double(trainer->recipe().tokens_per_step()) / seconds});
+    if (options.on_step) options.on_step(record_of(*trainer, done, seconds_since(begin)));
   }
   std::vector<std::string> parameters;
   for (const Parameter* parameter : trainer->model().parameters()) parameters.push_back(parameter->name);

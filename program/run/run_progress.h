@@ -1,8 +1,19 @@
 #pragma once
 #include "program/records/metrics.h"
 #include "program/show/progress.h"
+#include "train/trainer.h"
 
 namespace mxtape {
+
+/// The trainer's last step, which took so many seconds.
+inline StepRecord record_of(const Trainer& trainer, const Trainer::StepResult& step, double seconds) {
+  return {.step = trainer.steps_done(),
+          .loss = step.loss,
+          .norm = step.norm,
+          .learning_rate = step.learning_rate,
+          .milliseconds = 1e3 * seconds,
+          .tokens_per_second = double(trainer.recipe().tokens_per_step()) / seconds};
+}
 
 /// What a person sees of a run. On a screen one line is written over and over, in colour unless NO_COLOR is
 /// set; elsewhere at most 40 plain lines appear, at round steps, which reads well in a log.

@@ -151,13 +151,7 @@ void TrainingLoop::step_or_skip() {
   skipped_ = 0;
   if (traced) record_precision(trace_.stop());
   if (telemetry_) record([&] { telemetry_->after_step(); });
-  const double seconds = seconds_since(begin);
-  const StepRecord step{.step = trainer_.steps_done(),
-                        .loss = result.loss,
-                        .norm = result.norm,
-                        .learning_rate = result.learning_rate,
-                        .milliseconds = 1e3 * seconds,
-                        .tokens_per_second = double(trainer_.recipe().tokens_per_step()) / seconds};
+  const StepRecord step = record_of(trainer_, result, seconds_since(begin));
   record([&] { metrics_.step(step); });
   progress_.step(step);
   notice_spike(step);
