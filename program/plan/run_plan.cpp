@@ -137,7 +137,7 @@ void stations::folder(RunPlan& plan) {
   plan.fact("folder      {}", folder.string());
   require_writable(folder);
   plan.folder = folder;
-  if (plan.rehearses) QuietFolder(plan.folder, go_elsewhere);  // a run locks it, and knows then
+  if (plan.rehearses) quiet_folder(plan.folder, go_elsewhere);  // a run locks it, and knows then
 }
 
 void compute_again(RunPlan& plan, const std::string& device, const std::string& data) {

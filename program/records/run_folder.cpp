@@ -72,9 +72,10 @@ RunFolder::RunFolder(fs::path path) : RunPaths(std::move(path)) {
   remove_orphans(inner);
 }
 
-QuietFolder::QuietFolder(const fs::path& run, std::string_view advice)
-    : lock_(FileLock::to_share(run / lock_name)) {
-  if (!lock_.share()) fail_locked(run, advice);
+FileLock quiet_folder(const fs::path& run, std::string_view advice) {
+  FileLock lock = FileLock::to_share(run / lock_name);
+  if (!lock.share()) fail_locked(run, advice);
+  return lock;
 }
 
 RunFolder::~RunFolder() {

@@ -84,15 +84,9 @@ class RunFolder : public RunPaths {
   std::vector<std::filesystem::path> made_;  ///< folders that were not there, innermost first
 };
 
-/// What is read from a run's folder while this lives belongs together: its lock is shared. Throws
+/// What is read from a run's folder while this lock of it lives belongs together: it is shared. Throws
 /// Error(resource) if a process trains there, with the `advice`. Nothing is made.
-class QuietFolder {
- public:
-  QuietFolder(const std::filesystem::path& run, std::string_view advice);
-
- private:
-  FileLock lock_;
-};
+FileLock quiet_folder(const std::filesystem::path& run, std::string_view advice);
 /// The advice to a run.
 inline constexpr std::string_view go_elsewhere = "choose another name or train.out";
 

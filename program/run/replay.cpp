@@ -111,7 +111,7 @@ const Watch::Found* Replay::first_nonfinite() const {
 
 Replay replay(const fs::path& run, const ReplayOptions& options) {
   require(fs::is_directory(run), ExitCode::data, "{}: want the folder of a run", run.string());
-  std::optional<QuietFolder> quiet(std::in_place, run, "wait until it ends, or stop it");
+  std::optional quiet = quiet_folder(run, "wait until it ends, or stop it");
   const std::int64_t step = options.step;
   Replay result;
   Course course = course_to(run, step);

@@ -48,7 +48,7 @@ TEST(RunFolder, ALockThatCannotBeHadIsNoOtherProcess) {
   write_atomically(folder.path() / ".lock", std::string_view());
   for (const int reason : {ENOLCK, EWOULDBLOCK}) try {
       refusal = reason;
-      const QuietFolder quiet(folder.path(), "wait");
+      const FileLock quiet = quiet_folder(folder.path(), "wait");
       ADD_FAILURE();
     } catch (const Error& e) {
       const std::string text = e.what();
