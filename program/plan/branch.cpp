@@ -46,11 +46,12 @@ std::vector<std::string> learning_rate_lines(const Recipe& parent, const Recipe&
 
 namespace fs = std::filesystem;
 
+constexpr const char* parents = "the parent";  // the origin of its keys
+
 /// Who wrote what differs from the parent.
 class Authors {
  public:
-  Authors(const Recipe& recipe, const std::string& given, const std::string& parent)
-      : recipe_(recipe), given_(given), parent_(parent) {
+  Authors(const Recipe& recipe, const std::string& given) : recipe_(recipe), given_(given) {
     for (const auto& [key, origin] : recipe.origins)
       if (!key.starts_with("precision.") && key != "name" && key != "description")
         more_than_precision_.insert(file_of(origin));
@@ -60,7 +61,7 @@ class Authors {
   /// is writing them.
   bool wrote(const std::string& origin) const {
     const std::string file = file_of(origin);
-    if (origin == "default" || file == parent_) return false;
+    if (origin == "default" || file == parents) return false;
     return origin == "command line" || file == given_ || file == "recipes/" + given_ + ".toml" ||
            !more_than_precision_.contains(file);
   }
@@ -75,7 +76,7 @@ class Authors {
 
  private:
   const Recipe& recipe_;
-  std::string given_, parent_;
+  std::string given_;
   std::set<std::string> more_than_precision_;
 };
 
@@ -87,8 +88,6 @@ std::string hash_of(const std::string& run) {
     return "";
   }
 }
-
-constexpr const char* parents = "the parent";  // the origin of its keys
 
 /// What `run`'s recipe.toml says of the keys that checkpoints do not hold, but for the folder of the runs.
 void take_whereabouts(Recipe& recipe, const fs::path& run) {
@@ -151,7 +150,7 @@ Branch plan_branch(const RunWords& words, Recipe& recipe) {
           words.from, branch.parent_run.string());
 
   branch.turn = {.step = step, .parent = parent.name, .hash = hash, .fresh = words.fresh};
-  const Authors authors(recipe, words.recipe, parents);
+  const Authors authors(recipe, words.recipe);
   std::string refused, other_model;
   Recipe before = parent, settled = recipe;
   settle_gemm(before.compute, nullptr);   // an import's, which no run has settled
