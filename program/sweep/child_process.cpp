@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "core/files/descriptor.h"
 #include "core/memory/resident.h"
 
 namespace mxtape {
@@ -38,18 +39,16 @@ constexpr int cannot_start = 127;
 ChildProcess::ChildProcess(const std::vector<std::string>& words, const std::filesystem::path& log) {
   std::error_code error;
   std::filesystem::create_directories(log.parent_path(), error);
-  const int file = ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  require(file >= 0, ExitCode::resource, "{}: cannot be written: {}", log.string(), std::strerror(errno));
+  const Descriptor file(log, O_WRONLY | O_CREAT | O_APPEND, 0644);
+  require(bool(file), ExitCode::resource, "{}: cannot be written: {}", log.string(), std::strerror(errno));
   std::vector<char*> argv{const_cast<char*>("mxtape")};
   for (const auto& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
   const pid_t parent = ::getpid();
   floor_ = most_resident_bytes();
   process_ = ::fork();
-  if (process_ == 0) become(argv.data(), file, parent);
-  const int reason = errno;
-  ::close(file);
-  require(process_ > 0, ExitCode::resource, "no process can be started for a run: {}", std::strerror(reason));
+  if (process_ == 0) become(argv.data(), file.number(), parent);
+  require(process_ > 0, ExitCode::resource, "no process can be started for a run: {}", std::strerror(errno));
 }
 
 ChildProcess::~ChildProcess() {
