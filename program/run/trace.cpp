@@ -69,11 +69,11 @@ void compare_sets(std::vector<std::string>& lines, const std::string& what, cons
 
 /// `traced` is the slot's name in the trace.
 void compare_roundings(std::vector<std::string>& lines, const std::string& layer, std::string_view slot,
-                       const char* traced, std::vector<Quantizer> asked, const Trace::Found& trace) {
+                       std::string_view traced, std::vector<Quantizer> asked, const Trace::Found& trace) {
   std::erase_if(asked, [](const Quantizer& q) { return q.is_identity(); });
   std::vector<Quantizer> ran;
   if (const auto of_layer = trace.roundings.find(layer); of_layer != trace.roundings.end())
-    if (const auto found = of_layer->second.find(traced); found != of_layer->second.end())
+    if (const auto found = of_layer->second.find(std::string(traced)); found != of_layer->second.end())
       ran = found->second;
   compare_sets(lines, fmt::format("{} {}", layer, slot), asked, ran,
                [](const Quantizer& q) { return to_text(q); });
@@ -117,11 +117,10 @@ std::vector<std::string> differences(const PrecisionPlan& asked, const Trace::Fo
     compare_roundings(lines, layer, output_slots[0].name, "value", {quant.out}, trace);
     compare_ways_back(lines, layer, asked.linear.at(layer), trace);
   }
-  for (const auto& [layer, quant] : plan.parameters)
-    if (layer == "embedding")
-      compare_roundings(lines, layer, name_of(Slot::table), "table", {quant}, trace);
-    else
-      compare_roundings(lines, layer, name_of(Slot::gain), "gain", {quant}, trace);
+  for (const auto& [layer, quant] : plan.parameters) {
+    const Slot slot = layer == "embedding" ? Slot::table : Slot::gain;
+    compare_roundings(lines, layer, name_of(slot), tensor_of(slot), {quant}, trace);
+  }
   compare_sums(lines, plan, trace);
   for (const auto& [layer, slot, said, held] : trace.mislabelled)
     lines.push_back(fmt::format("{} {}: says {}, holds {}", layer, name_of(slot), text_of(said),
