@@ -58,10 +58,10 @@ MXT_HD constexpr float saturate(Grid g, float x) {
 /// Rounds to the nearest value of the grid, ties to even, saturating. NaN stays NaN, zeros and underflow keep
 /// the sign. For |x| < 2^100, which scaled block elements are.
 MXT_HD constexpr float round_even(Grid g, float x) {
-  const float held = saturate(g, x);
-  // Adding 1.5 * 2^23 quanta pushes the fraction off the end of the significand, so the adder itself rounds
-  // to nearest even. Breaks under -ffast-math.
-  const float shift = float_of(std::uint32_t(quantum_exponent(g, held) + 23 + 127) << 23) * 1.5f;
+  const float held = float_of(bits_of(saturate(g, x)) & 0x7fffffffu);
+  // Adding 2^23 quanta, of which no magnitude has more, pushes the fraction off the end of the significand,
+  // so the adder itself rounds to nearest even. Breaks under -ffast-math.
+  const float shift = float_of(std::uint32_t(quantum_exponent(g, held) + 23 + 127) << 23);
   const float rounded = (held + shift) - shift;
   return float_of((bits_of(rounded) & 0x7fffffffu) | (bits_of(x) & 0x80000000u));
 }
@@ -74,7 +74,7 @@ MXT_HD constexpr float round_to(Grid g, Correction c, float x) {
   const float held = magnitude > limit ? limit : magnitude;
   const int step_exponent = quantum_exponent(g, held);
   const float step = power_of_two(step_exponent);
-  const float shift = power_of_two(step_exponent + 23) * 1.5f;
+  const float shift = power_of_two(step_exponent + 23);
   float nearest = (held + shift) - shift;
   // A tie without mantissa bits is between step and 2 step: the one whose exponent field is even wins.
   if (g.even_code && held == 1.5f * step)

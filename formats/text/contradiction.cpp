@@ -52,8 +52,8 @@ std::string Quantizer::contradiction() const {
     return "of round=stochastic and scale.round=stochastic one at a time: they share the draws";
   if (offset == Offset::midpoint && (has_multiplier() || has_group_scale() || eden))
     return "offset=fp16 is for scales that need no multiplier afterwards (no alpha, no outer scale)";
-  if (offset == Offset::zero_point && !(element.is_integer() && element.bits() <= 16))
-    return "offset=int is for integers of at most 16 bits";
+  if (offset == Offset::zero_point && !(element.is_integer() && element.bits() + element.full_range <= 16))
+    return "offset=int is for integers of at most 16 bits, 15 with range=full";
   if (offset != Offset::none && !(amax && !search && !eden))
     return "offset goes with statistic=amax, without search and eden";
   if (search && scale != ScaleKind::power_of_two) return "search is for power-of-two scales";

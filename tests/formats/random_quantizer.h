@@ -74,7 +74,7 @@ inline Quantizer random_quantizer(Random& random) {
   if (random() % 4 == 0) q.alpha = float(one_of({1, 2, 3})) / 4;
   if (q.four_over_six || q.search) q.absolute_error = random() % 2;
   const bool may_move = q.statistic == Statistic::amax && !q.search && !q.eden;
-  if (may_move && q.element.is_integer() && q.element.bits() <= 16 && random() % 3 == 0)
+  if (may_move && q.element.is_integer() && q.element.bits() + q.element.full_range <= 16 && random() % 3 == 0)
     q.offset = Offset::zero_point;
   else if (may_move && !q.has_multiplier() && !q.has_group_scale() && random() % 3 == 0)
     q.offset = Offset::midpoint;

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "formats/block.h"
 #include "tests/formats/grid_by_hand.h"
@@ -39,6 +40,35 @@ TEST(Round, EveryNumberMidpointAndNeighbourGoesWhereTheDefinitionSays) {
         ASSERT_EQ(got, round_by_hand(f, row.value, x)) << f.name() << " round=" << row.name << " of " << x;
         ASSERT_EQ(std::signbit(got), std::signbit(x)) << f.name() << " of " << x;
       }
+}
+
+// Too many to list: numbers all over the grid, on it, between and next to its midpoints.
+TEST(Round, NumbersOfManyDigitsGoWhereTheDefinitionSaysToo) {
+  for (const char* name : {"e5m20", "e5m21", "e5m22", "int23", "int24", "e1m22"}) {
+    const ElementFormat f = *parse_element(name);
+    const Grid grid = grid_of(f);
+    for (const NamedRounding& row : roundings) {
+      if (row.value == Rounding::stochastic) continue;
+      Random random(1);
+      for (int i = 0; i < 2000; ++i) {
+        const float wide = std::ldexp(float(random() >> 40), int(random() % 4) - 24) * f.max_finite();
+        const float held = std::min(wide, f.max_finite());
+        const double step = std::ldexp(1.0, quantum_exponent(grid, held)), steps = held / step,
+                     below = std::floor(steps), rest = steps - below;
+        const bool up = rest > 0.5
+                            ? row.value != Rounding::zero
+                            : rest == 0.5 && (row.value == Rounding::away ||
+                                              (row.value == Rounding::even && std::fmod(below, 2) == 1));
+        const auto want = float((below + up) * step);
+        for (const float sign : {1.0f, -1.0f})
+          ASSERT_EQ(round_to(grid, row.correction, sign * wide), sign * want)
+              << name << " round=" << row.name << " of " << sign * wide;
+        if (row.value == Rounding::even) {
+          ASSERT_EQ(round_even(grid, -wide), -want) << name << " of " << wide;
+        }
+      }
+    }
+  }
 }
 
 TEST(Round, FormatsWithTheExponentsOfF32GoWhereTheDefinitionSaysToo) {

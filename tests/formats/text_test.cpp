@@ -132,6 +132,8 @@ TEST(Text, MistakesNameTheWordWhatIsKnownAndTheNearestName) {
                            "mxfp4 overflow=nan",
                            "bf16 scale=bf16",
                            "bf16 scale=f32",
+                           "int16 scale=e8m0 range=full offset=int",
+                           "int17 scale=e8m0 offset=int",
                            "e7m2 scale=e7m2",
                            "e7m2 scale=e4m3 eden",
                            "nvfp4 flush",

@@ -30,7 +30,8 @@ MXT_LANES void with_bits(int bits, const Run& run) {
 /// Calls run(round) with the rounding of `rule`, which is not stochastic.
 template <class Run>
 MXT_LANES void with_deterministic_rounding(const BlockRule& rule, const Run& run) {
-  if (rule.rounding == Rounding::even && !rule.grid.even_code) return run(NearestEven{rule.grid});
+  if (rule.rounding == Rounding::even && !rule.grid.even_code && rule.grid.mantissa_bits < 22)
+    return run(NearestEven{rule.grid});
   run(Deterministic{rule.grid, rule.correction});
 }
 template <class Run>

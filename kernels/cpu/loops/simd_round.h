@@ -32,12 +32,13 @@ MXT_LANES f32x16 limit_of(const Grid& g, const f32x16& x) {
   return select(as_signed(bits(x)) < 0, all(-g.lowest), all(g.highest));
 }
 
-/// round_even(). NaN becomes any number: its block's scale is NaN.
+/// round_even() for at most 21 mantissa bits: of both signs the sum with 1.5 * 2^23 quanta has steps of a
+/// quantum. NaN becomes any number: its block's scale is NaN.
 struct NearestEven {
   Grid g;
   [[gnu::always_inline]] f32x16 operator()(const f32x16& x, const std::uint16_t*, std::int64_t) const {
     const f32x16 held = saturated(g, x);
-    const f32x16 shift = floats(quantum_bits(g, held, 23, half));  // 1.5 * 2^23 quanta
+    const f32x16 shift = floats(quantum_bits(g, held, 23, half));
     return with_sign_of((held + shift) - shift, x);
   }
 };
@@ -51,7 +52,7 @@ struct Deterministic {
     const f32x16 held = min(magnitude(x), limit);
     const u32x16 step_bits = quantum_bits(g, held, 0);
     const f32x16 step = floats(step_bits);
-    const f32x16 shift = floats(step_bits + std::uint32_t((23 << 23) + half));
+    const f32x16 shift = floats(step_bits + (23u << 23));
     f32x16 nearest = (held + shift) - shift;
     if (g.even_code) {
       const u32x16 field = (step_bits >> 23) - std::uint32_t(127 + g.min_exponent - 1);

@@ -20,7 +20,7 @@ MXT_HD constexpr DrawPair draw_pair(std::uint32_t word, int bits) {
 struct FastGrid {
   float limit;              ///< largest magnitude
   std::uint32_t least;      ///< bits of 2^min_exponent
-  float magic;              ///< even: 1.5 * 2^23 steps of the binade of 1; stochastic: 2
+  float magic;              ///< even: 2^23 steps of the binade of 1; stochastic: 2
   std::uint32_t kept;       ///< stochastic: bits of the sum that belong to the grid
   std::uint32_t draw_unit;  ///< stochastic: what a draw of 1 adds to the sum
 };
@@ -36,7 +36,7 @@ constexpr FastGrid fast_grid(const BlockRule& r) {
   const int below = 22 - r.grid.mantissa_bits;  // as round_stochastic()
   const bool stochastic = r.rounding == Rounding::stochastic;
   return {r.grid.highest, bits_of(power_of_two(r.grid.min_exponent)),
-          stochastic ? 2.0f : 1.5f * power_of_two(23 - r.grid.mantissa_bits), ~((1u << below) - 1),
+          stochastic ? 2.0f : power_of_two(23 - r.grid.mantissa_bits), ~((1u << below) - 1),
           stochastic ? 1u << (below - r.sr_bits) : 0};
 }
 

@@ -45,7 +45,7 @@ __device__ inline PairBlock pair_block(const BlockRule& r, const PairGrid& g, fl
   const float scale = power_of_two_scale(r, amax).scale;
   const bool is_nan = scale != scale, is_zero = amax == 0 || amax < r.flush_below;
   const float least = is_nan || is_zero ? 1 : g.smallest * scale;
-  covered = covered && least >= 0x1p-126f && (amax <= 0x1p100f || is_nan);
+  covered = covered && least >= 0x1p-126f && least <= 0x1p100f && (amax <= 0x1p100f || is_nan);
   return {bits_of(least) >> 16, is_zero ? 0 : bits_of(g.highest * scale) >> 16};
 }
 
