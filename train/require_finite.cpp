@@ -7,8 +7,8 @@ namespace mxtape {
 namespace {
 
 /// Names the first tensor that holds NaN or infinity: parameters in the order of computation, then gradients
-/// in the order of the backward pass.
-std::string first_nonfinite_tensor(Backend& backend, std::span<Parameter* const> parameters) {
+/// in the order of the backward pass, if there are no strands, of which this device has some.
+std::string first_nonfinite_tensor(Backend& backend, std::span<Parameter* const> parameters, bool gradients) {
   const auto search = [&](const char* kind, const Parameter& parameter, const Tensor& tensor) -> std::string {
     const std::int64_t at = tensor ? backend.first_nonfinite(tensor) : -1;
     if (at < 0) return "";
@@ -17,9 +17,10 @@ std::string first_nonfinite_tensor(Backend& backend, std::span<Parameter* const>
   };
   for (const auto* p : parameters)
     if (auto found = search("parameter", *p, p->value); !found.empty()) return found;
-  for (auto p = parameters.rbegin(); p != parameters.rend(); ++p)
+  for (auto p = parameters.rbegin(); gradients && p != parameters.rend(); ++p)
     if (auto found = search("gradient of", **p, (*p)->grad); !found.empty()) return found;
-  return "every parameter, and every gradient made so far, is finite";
+  return gradients ? "every parameter, and every gradient made so far, is finite"
+                   : "every parameter is finite";
 }
 
 }  // namespace
@@ -30,7 +31,8 @@ void Trainer::require_finite(double number, const char* what) {
   step_.optimizer().withdraw();
   const std::string kernel =
       first_nonfinite_kernel(step_.passes(), steps_done_, recipe_.train.strands, devices_);
-  const std::string tensor = first_nonfinite_tensor(backend_, model_->parameters());
+  const std::string tensor =
+      first_nonfinite_tensor(backend_, model_->parameters(), recipe_.train.strands == 1);
   // A caller may put the cause right and go on. What was recorded uses weight copies that are gone, and the
   // gradients are the bad step's.
   step_.optimizer().withdraw();

@@ -11,6 +11,7 @@
 #include "dist/pairs/pair_group.h"
 #include "dist/together.h"
 #include "program/run/run.h"
+#include "program/run/stop_signals.h"
 #include "program/show/command.h"
 #include "program/show/streams.h"
 
@@ -89,12 +90,13 @@ Options options(Arguments& a) {
   rows.push_back(
       {"--devices", &a.devices,
        "train on so many processes of this machine, each with a GPU or its share of the processors; "
-       "under mpirun or srun: refuse another number than they have started",
+       "under mpirun or srun of several: refuse another number than they have started",
        within(1, 4096)});
   return rows;
 }
 
 void run(Arguments& a, const Given& given) {
+  keep_early_requests();
   on_all_devices(a.devices, [&](Devices* devices) {
     together(devices ? &devices->group() : nullptr, [&] { take_rest(a.words, given); });
     if (a.devices > 0) a.words.command += fmt::format(" --devices {}", a.devices);

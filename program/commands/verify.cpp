@@ -120,7 +120,8 @@ std::string look_at_recipe(const fs::path& path) {
 }
 
 std::string look_at_metrics(const fs::path& path) {
-  const RunLog log = read_run_log(path);
+  const RunLog log = read_records(path);
+  require(!log.train.empty() || !log.turns.empty(), ExitCode::data, "{}: holds no step", path.string());
   return fmt::format("metrics, {} steps", log.train.size());
 }
 

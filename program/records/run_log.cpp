@@ -9,6 +9,7 @@
 #include "core/files/status.h"
 #include "core/text/nearest_name.h"
 #include "core/text/short_lines.h"
+#include "data/hdf5/seal.h"
 #include "program/records/paired_gap.h"
 
 namespace mxtape {
@@ -34,13 +35,19 @@ std::vector<RunLog::Point> taken_back(const std::filesystem::path& file,
 }  // namespace
 
 std::int64_t RunLog::last_step() const {
-  std::int64_t last = train.back().step;
+  std::int64_t last = train.empty() ? -1 : train.back().step;
   for (const Turn& turn : turns)
     if (turn.event == "skip") last = std::max(last, turn.step);
   return last;
 }
 
 RunLog read_run_log(const std::filesystem::path& run) {
+  RunLog log = read_records(run);
+  require(!log.train.empty(), ExitCode::data, "{}: holds no step", run.string());
+  return log;
+}
+
+RunLog read_records(const std::filesystem::path& run) {
   const std::filesystem::path file = is_folder(run) ? run / "metrics.jsonl" : run;
   if (!is_there(file))
     fail(ExitCode::data, "{}{}: is not there; want a run's folder or its metrics.jsonl", file.string(),
@@ -55,6 +62,12 @@ RunLog read_run_log(const std::filesystem::path& run) {
     log.name = run_folder.parent_path().filename().string() + "/" + log.name;
   std::vector<double> milliseconds, tokens_per_second;
   std::int64_t number = 0;
+  const auto add = [&](std::vector<RunLog::Point>& points, std::int64_t step, double loss) {
+    const std::int64_t before = points.empty() ? -1 : points.back().step;
+    require(step > before, ExitCode::data, "{}:{}: step {} after step {}; a run's steps rise", file.string(),
+            number, step, before);
+    points.push_back({step, loss});
+  };
   for (std::string line; std::getline(in, line);) {
     ++number;
     try {
@@ -66,10 +79,10 @@ RunLog read_run_log(const std::filesystem::path& run) {
         for (const std::string& change : record.value("changed", std::vector<std::string>()))
           if (change.starts_with("data: ")) log.turns.back().data = change.substr(6);
       } else if (record.contains("validation_loss")) {
-        log.validation.push_back({step, record["validation_loss"].get<double>()});
+        add(log.validation, step, record["validation_loss"].get<double>());
         if (record.contains("floor")) log.floor = record["floor"].get<double>();
       } else {
-        log.train.push_back({step, record.at("loss").get<double>()});
+        add(log.train, step, record.at("loss").get<double>());
         milliseconds.push_back(record.at("ms").get<double>());
         tokens_per_second.push_back(record.at("tokens_per_second").get<double>());
       }
@@ -78,11 +91,11 @@ RunLog read_run_log(const std::filesystem::path& run) {
               json_reason(e));
     }
   }
-  require(!log.train.empty(), ExitCode::data, "{}: holds no step", file.string());
   for (const auto& turn : log.turns)
     if (turn.event == "rollback" && file != run)
       log.taken_back.push_back(
           taken_back(run / fmt::format("metrics.rollback_{}.jsonl", turn.number), log.train, turn.step));
+  if (log.train.empty()) return log;
   log.median_milliseconds = median(std::move(milliseconds));
   log.median_tokens_per_second = median(std::move(tokens_per_second));
   return log;
@@ -91,11 +104,15 @@ RunLog read_run_log(const std::filesystem::path& run) {
 RunLog read_run_log_with_parent(const std::filesystem::path& run, int generations) {
   RunLog log = read_run_log(run);
   if (log.turns.empty() || log.turns.front().event != "branch") return log;
-  if (!std::filesystem::exists(run / "parent.json")) return log;
+  const std::filesystem::path file = (is_folder(run) ? run : run.parent_path()) / "parent.json";
   try {
-    const auto json = nlohmann::json::parse(read_whole_text(run / "parent.json"));
-    const std::string of = json.at("run");
+    require(is_there(file), ExitCode::data, "{}: is not there", file.string());
+    const auto json = nlohmann::json::parse(read_whole_text(file));
+    const std::string of = json.at("run"), checkpoint = json.at("checkpoint");
+    require(!is_there(checkpoint) || verify_seal(checkpoint) == json.at("hash"), ExitCode::data,
+            "{}: is another one than the run branched from", checkpoint);
     const RunLog parent = generations > 0 ? read_run_log_with_parent(of, generations - 1) : read_run_log(of);
+    log.past_missing = parent.past_missing;
     const std::int64_t step = log.turns.front().step;
     const auto join = [&](std::vector<RunLog::Point>& points, const std::vector<RunLog::Point>& of_parent) {
       const auto after =
@@ -106,8 +123,10 @@ RunLog read_run_log_with_parent(const std::filesystem::path& run, int generation
     join(log.train, parent.train);
     join(log.validation, parent.validation);
   } catch (const Error& e) {
-    if (e.code() != ExitCode::data) throw;      // else moved or deleted: the branch can do without
-  } catch (const nlohmann::json::exception&) {  // it names none
+    if (e.code() != ExitCode::data) throw;  // else moved or deleted: the branch can do without
+    log.past_missing = e.what();
+  } catch (const nlohmann::json::exception&) {
+    log.past_missing = file.string() + ": is not what a branch writes there";
   }
   return log;
 }

@@ -13,7 +13,8 @@ struct RunLog {
     std::int64_t step;
     double loss;  ///< [nats per token]
   };
-  std::string name;  ///< the run folder's name; of a sweep's runs "arm/seed"
+  std::string name;            ///< the run folder's name; of a sweep's runs "arm/seed"
+  std::string past_missing{};  ///< of a branch: why its curve does not begin on its parent's
   std::vector<Point> train, validation;
   struct Turn {
     std::int64_t step;
@@ -26,7 +27,7 @@ struct RunLog {
   std::vector<Turn> turns{};
   /// Training that rollbacks took back, by rollback.
   std::vector<std::vector<Point>> taken_back{};
-  /// The last step that was trained or skipped.
+  /// The last step that was trained or skipped; -1: none was.
   std::int64_t last_step() const;
   std::optional<double> floor;     ///< of the validation split, where it is known
   double median_milliseconds = 0;  ///< of a step
@@ -34,11 +35,14 @@ struct RunLog {
 };
 
 /// `run` is a run's folder or a metrics file. A torn last line, as a crash leaves it, is left out. Throws
-/// Error(data) with file and line for anything else that is no record, or if there is none.
+/// Error(data) with file and line for anything else that is no record, or if no step is on record.
 RunLog read_run_log(const std::filesystem::path& run);
+/// The same of a run whose steps may all have been skipped, or that diverged in its first one.
+RunLog read_records(const std::filesystem::path& run);
 
 /// The same of a branch, which begins with its parent's last points, so that its curve starts on the
-/// parent's; with `generations`, with the whole past of so many. Where the parent is gone, the branch alone.
+/// parent's; with `generations`, with the whole past of so many. Where the parent is gone, or the checkpoint
+/// that it branched from is another now, the branch alone.
 RunLog read_run_log_with_parent(const std::filesystem::path& run, int generations = 0);
 
 /// The steps after which a run first has a validation loss: where the straight line from the last validation

@@ -75,6 +75,7 @@ void agree_on_start(Devices& devices, RunPlan& plan) {
   require_same(group, ExitCode::usage, "program", program_text(), "install the same one everywhere");
   require_same(group, ExitCode::usage, "recipe", to_toml(recipe),
                "start all with the same words, and the same recipe file");
+  require_same(group, ExitCode::usage, "--resume", plan.words.resume, "start all with the same words");
   require_same(group, ExitCode::data, "the content of " + recipe.data.file, "hash " + plan.data->hash,
                "copy one file to all hosts");
   const bool on_gpus = recipe.compute.device == "cuda";

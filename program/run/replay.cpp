@@ -42,11 +42,13 @@ Course course_to(const fs::path& run, std::int64_t step) {
   return course;
 }
 
-/// Rollbacks apart, which hold for the steps after them alone.
-bool same_numbers(Recipe a, const Recipe& b) {
+/// The first change that gives other numbers; empty: there is none. Rollbacks apart, which hold for the steps
+/// after them alone.
+std::string changed_numbers(Recipe a, const Recipe& b) {
   a.train.rollbacks = b.train.rollbacks;
-  return std::ranges::none_of(differences(a, b),
-                              [&](const std::string& change) { return changes_numbers(a, key_of(change)); });
+  for (const std::string& change : differences(a, b))
+    if (changes_numbers(a, key_of(change))) return change;
+  return "";
 }
 
 /// What the run has recorded: losses by step, steps that were skipped, the last step.
@@ -54,23 +56,20 @@ struct Records {
   std::map<std::int64_t, double> losses;
   std::set<std::int64_t> skipped;
   std::map<std::int64_t, std::string> data;  ///< of changes: by the last step before
+  std::int64_t first = 1;                    ///< of a branch: the one after it
   std::int64_t last = 0;                     ///< on record; the one after it may have diverged
 
   void read(const fs::path& file, std::int64_t from_step) {
     std::erase_if(losses, [&](const auto& one) { return one.first >= from_step; });
-    try {
-      const RunLog log = read_run_log(file);
-      for (const auto& point : log.train)
-        if (point.step >= from_step) losses[point.step] = point.loss;
-      for (const auto& turn : log.turns) {
-        if (turn.event == "skip") skipped.insert(turn.step);
-        if (!turn.data.empty()) data[turn.step] = turn.data;
-      }
-      last = log.last_step();
-    } catch (const Error&) {
-      if (!fs::exists(file) || read_whole_text(file).find("\"loss\"") != std::string::npos) throw;
-      last = from_step - 1;  // it diverged in its first step
+    const RunLog log = read_records(file);
+    for (const auto& point : log.train)
+      if (point.step >= from_step) losses[point.step] = point.loss;
+    for (const auto& turn : log.turns) {
+      if (turn.event == "branch") first = turn.step + 1;
+      if (turn.event == "skip") skipped.insert(turn.step);
+      if (!turn.data.empty()) data[turn.step] = turn.data;
     }
+    last = std::max(log.last_step(), first - 1);
   }
 };
 
@@ -135,7 +134,7 @@ Replay replay(const fs::path& run, const ReplayOptions& options) {
     records.last = turn.from - 1;
   }
   const std::int64_t last = std::min(records.last + 1, recipe.train.steps);
-  std::int64_t first = records.losses.empty() ? 1 : records.losses.begin()->first;
+  std::int64_t first = records.losses.empty() ? records.first : records.losses.begin()->first;
   if (!records.skipped.empty()) first = std::min(first, *records.skipped.begin());
   require(step >= first && step <= last, ExitCode::usage,
           "--step {}: of {} there are steps {} to {} to replay", step, run.string(), first, last);
@@ -150,9 +149,16 @@ Replay replay(const fs::path& run, const ReplayOptions& options) {
       run.string(), step, keep_some);
   if (plan.begin.checkpoint) result.begin = plan.begin.checkpoint->header().step;
   for (const auto& [until, earlier] : course.until)
-    require(until <= result.begin || same_numbers(earlier, recipe), ExitCode::data,
+    require(until <= result.begin || changed_numbers(earlier, recipe).empty(), ExitCode::data,
             "{}: the recipe changed at step {}, and no checkpoint from there to step {} is left; {}",
             run.string(), until, step - 1, keep_some);
+
+  const bool changed_there = !course.until.empty() && course.until.back().first == result.begin;
+  if (plan.begin.checkpoint && !changed_there && options.rollback == 0) {
+    const std::string change = changed_numbers(plan.begin.checkpoint->header().recipe, recipe);
+    require(change.empty(), ExitCode::data, "{}: the run's recipe was edited since ({}); undo that",
+            result.checkpoint->string(), change);
+  }
 
   compute_again(plan, options.device, options.data);
   plan_through(plan, Station::data);

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstddef>
 #include <cstring>
+#include <initializer_list>
 
 #include "core/files/atomic_file.h"
 
@@ -20,7 +21,7 @@ struct CaughtSignal {
 };
 
 volatile std::sig_atomic_t first_signal = 0, asked_to_stop = 0, asked_to_save = 0;
-volatile std::sig_atomic_t shared = 0, silent = 0;
+volatile std::sig_atomic_t shared = 0, silent = 0, early_stop = 0, early_save = 0;
 std::array<CaughtSignal, 5> caught_signals{{{SIGINT, "SIGINT", {}},
                                             {SIGTERM, "SIGTERM", {}},
                                             {SIGHUP, "SIGHUP", {}},
@@ -50,29 +51,38 @@ void on_signal(int signal) {
   errno = kept;
 }
 
+void on_early_request(int signal) { (signal == SIGUSR1 ? early_stop : early_save) = signal; }
+
 // SA_RESETHAND has given the signal its default back.
 void on_end(int signal) {
   remove_unfinished();
   ::raise(signal);
 }
 
-}  // namespace
-
-void leave_no_unfinished_file() {
+void replace_default(std::initializer_list<int> signals, void (*handler)(int), int flags) {
   struct sigaction action {
   }, before{};
-  action.sa_handler = on_end;
-  action.sa_flags = SA_RESETHAND | SA_NODEFER;
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+  action.sa_handler = handler;
+  action.sa_flags = flags;
+  for (const int signal : signals) {
     sigaction(signal, nullptr, &before);
     if (before.sa_handler == SIG_DFL) sigaction(signal, &action, nullptr);
   }
 }
 
+}  // namespace
+
+void leave_no_unfinished_file() {
+  replace_default({SIGINT, SIGTERM, SIGHUP}, on_end, SA_RESETHAND | SA_NODEFER);
+}
+void keep_early_requests() { replace_default({SIGUSR1, SIGUSR2}, on_early_request, SA_RESTART); }
+
 StopSignals::StopSignals() {
-  first_signal = 0;
+  first_signal = early_stop;
   asked_to_stop = 0;
-  if (!shared) asked_to_save = 0;  // a follower may have been asked by now
+  if (!shared || early_save) asked_to_save = early_save;  // a follower may have been asked by now
+  early_stop = 0;
+  early_save = 0;
   struct sigaction action {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;  // file operations in progress go on

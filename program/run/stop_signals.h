@@ -7,6 +7,9 @@ namespace mxtape {
 /// end the program, as they do by default. Those that are ignored stay so.
 void leave_no_unfinished_file();
 
+/// From now on SIGUSR1 and SIGUSR2 wait for a StopSignals: they end no run that is about to begin.
+void keep_early_requests();
+
 /// While an object lives, SIGINT, SIGTERM, SIGHUP and SIGUSR1 only set a flag, so that the step can be
 /// finished and saved; SIGUSR2 asks for a checkpoint without a stop. A second SIGINT or SIGTERM (of several
 /// processes of a run SIGINT alone: share_signals) ends the program at once with 128 + its number. Files that

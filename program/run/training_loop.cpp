@@ -60,9 +60,10 @@ TrainingLoop::TrainingLoop(ObservedDevice& observed, RunFolder& folder, const To
   const std::int64_t first = first_step(trainer.lineage());
   bool whole = saved_ == first || folder.checkpoints().empty();
   try {
-    const RunLog log = read_run_log(folder.path());
+    const RunLog log = read_records(folder.path());
     restore(log);
-    whole |= log.train[0].step <= first + 1 || (!log.turns.empty() && log.turns[0].step <= first + 1);
+    whole |= (!log.train.empty() && log.train[0].step <= first + 1) ||
+             (!log.turns.empty() && log.turns[0].step <= first + 1);
   } catch (const Error&) {  // no step is on record
   }
   if (config_.keep_best && !whole) {
@@ -93,8 +94,11 @@ void TrainingLoop::one_step() {
   step_or_skip();
   const std::int64_t done = trainer_.steps_done();
   const bool asked = StopSignals::take_save_request(), stopped = StopSignals::received() != 0;
-  if (asked || log_error_ || stopped || wants_checkpoint()) save();
-  if (asked) progress_.note(fmt::format("SIGUSR2: {} is written", folder_.checkpoint(done).string()));
+  const bool planned = newest_planned(config_, 0, done) == done || trainer_.finished();
+  const bool late = config_.save_minutes > 0 && seconds_since(saved_at_) >= 60 * double(config_.save_minutes);
+  if (asked || log_error_ || stopped || late || planned) save(planned);
+  if (asked && saved_ == done)
+    progress_.note(fmt::format("SIGUSR2: {} is written", folder_.checkpoint(done).string()));
   if (log_error_) end_without_log();
   if (stopped && !trainer_.finished()) stop(fmt::format("after step {}", done));
   if (due(done, config_.eval_every, config_.steps)) validate();
@@ -102,18 +106,10 @@ void TrainingLoop::one_step() {
 
 /// The records of the step that could not be written get a last chance, as the checkpoint has one.
 void TrainingLoop::end_without_log() {
-  const std::int64_t done = trainer_.steps_done();
   record([&] { metrics_.flush(); });
   if (telemetry_) record([&] { telemetry_->flush(); });
   fail(log_error_->code(), "{}\n  step {} is saved: {}\n  to go on: {} --resume auto", log_error_->what(),
-       done, folder_.checkpoint(done).string(), command_);
-}
-
-bool TrainingLoop::wants_checkpoint() const {
-  const std::int64_t done = trainer_.steps_done();
-  const bool late = config_.save_minutes > 0 && seconds_since(saved_at_) >= 60 * double(config_.save_minutes);
-  return late || due(done, config_.save_every, config_.steps) ||
-         (config_.keep_every > 0 && done % config_.keep_every == 0);
+       saved_, folder_.checkpoint(saved_).string(), command_);
 }
 
 void TrainingLoop::stop(const std::string& where) {
@@ -192,7 +188,7 @@ void TrainingLoop::validate() {
       progress_.validating(windows, total);
     });
   } catch (const Stopped&) {
-    if (saved_ != done) save();
+    save(false);
     stop(fmt::format("in the validation after step {}, which comes again", done));
   } catch (const Error& e) {
     if (e.code() != ExitCode::diverged) throw;
@@ -207,7 +203,7 @@ void TrainingLoop::validate() {
   if (better && config_.keep_best) saved_ == done ? retain() : save();
 }
 
-void TrainingLoop::save() {
+void TrainingLoop::save(bool planned) {
   const std::int64_t done = trainer_.steps_done();
   if (saved_ == done) return;
   folder_.follow();
@@ -218,7 +214,12 @@ void TrainingLoop::save() {
     trainer_.save(folder_.checkpoint(done));
   } catch (const Error& e) {
     if (e.code() != ExitCode::diverged) throw;
-    diverged(e, done);
+    if (planned || config_.on_divergence != OnDivergence::rollback) diverged(e, done);
+    // Where the run goes back from depends on no clock and no signal.
+    progress_.note(fmt::format("step {} is not saved: {}", done, first_line(e.what())));
+    saved_at_ = SteadyClock::now();
+    folder_.reserve_again();
+    return;
   }
   saved_ = done;
   saved_at_ = SteadyClock::now();

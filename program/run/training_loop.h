@@ -49,7 +49,8 @@ class TrainingLoop {
   void one_step();
   void step_or_skip();
   void validate();
-  void save();
+  /// Not planned: a clock or a signal asks for it.
+  void save(bool planned = true);
   void retain() const;
   void record(const std::function<void()>& write);
   [[noreturn]] void end_without_log();
@@ -58,7 +59,6 @@ class TrainingLoop {
   void notice_high_loss(const StepRecord&);
   void record_rollbacks();
   [[noreturn]] void diverged(const Error&, std::int64_t step, bool replays = true);
-  bool wants_checkpoint() const;
   [[noreturn]] void stop(const std::string& where);
   std::string advice(std::int64_t step, bool replays) const;
   void restore(const RunLog&);

@@ -92,7 +92,8 @@ std::string TrainingLoop::advice(std::int64_t step, bool replays) const {
   const auto file = std::ranges::find_if(
       files, [&](const auto& one) { return step_of_checkpoint(one).value_or(0) < step; });
   if (file == files.end())
-    return fmt::format("{}\n  no checkpoint before it: train.save_every is {}, train.save_minutes {}", replay,
+    return fmt::format("{}\n  no checkpoint before it: train.save_every is {}, train.save_minutes {}",
+                       first_step(trainer_.lineage()) > 0 ? "" : replay,  // of a branch there is none
                        config_.save_every, config_.save_minutes);
   std::string command = command_;  // without the rate that failed
   for (std::size_t at; (at = command.find(" --optim.learning_rate")) != std::string::npos;)

@@ -25,11 +25,15 @@ class Disturbed final : public ForwardingBackend {
   std::int64_t bad_table_after =
       -1;  ///< the table of tokens is none from this update on, until it is read again
 
+  std::int64_t bad_moment_in = -1;  ///< a second moment is infinite from this update on
+
   void dispatch(AnyCall any) override {
     if (steps_ == after_step && disturb && any.as<call::Embedding>()) std::exchange(disturb, {})();
     if (const auto* embedding = any.as<call::Embedding>(); embedding && steps_ == bad_table_after)
       inner_.fill(embedding->table, NAN), bad_table_after = -1;
     inner_.dispatch(any);
+    if (const auto* update = any.as<call::AdamW>(); update && steps_ == bad_moment_in)
+      inner_.fill(update->v, INFINITY);
     if (const auto* clip = any.as<call::ClipFactor>()) {
       ++steps_;
       if (bad_norms.contains(steps_)) inner_.fill(clip->norm, NAN), inner_.fill(clip->factor, NAN);

@@ -139,6 +139,13 @@ TEST_F(ReplayTest, KnowsWhereTheRecipeChanged) {
       << output_;
   for (const char* step : {"3", "4", "5", "7"})
     EXPECT_EQ(replayed({"--step", step})["same_bits"], true) << step;
+  const std::string recipe = read_whole_text(folder_ / "runs/tiny/recipe.toml");
+  std::string edited = recipe;
+  edited.replace(edited.find("beta2 = 0.9"), 11, "beta2 = 0.8");
+  write_atomically(folder_ / "runs/tiny/recipe.toml", edited);
+  EXPECT_EQ(run({"replay", "runs/tiny", "--step", "7"}), int(ExitCode::data));
+  EXPECT_TRUE(says("the run's recipe was edited since (optim.beta2: 0.9 -> 0.8); undo that"));
+  write_atomically(folder_ / "runs/tiny/recipe.toml", recipe);
   for (const int step : {4, 6, 7}) std::filesystem::remove(checkpoint(step));
   EXPECT_EQ(run({"replay", "runs/tiny", "--step", "6"}), int(ExitCode::data));
   EXPECT_TRUE(says("the recipe changed at step 4, and no checkpoint from there to step 5 is left"));

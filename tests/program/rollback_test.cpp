@@ -105,6 +105,26 @@ TEST(Rollback, IsOnRecordAndKeepsTheStepsThatItTookBack) {
   EXPECT_NE(precision.find("seen in step 5\n"), std::string::npos) << precision;
 }
 
+TEST(Rollback, OfWhatCannotBeSavedComesAtAPlannedStepWhateverElseIsAskedFor) {
+  for (const int signal : {0, SIGUSR2, SIGTERM}) {
+    LoopRun run(recipe_that_goes_back(9));
+    run.disturbed.bad_moment_in = 2;
+    run.disturbed.after_step = 2;
+    if (signal) run.disturbed.disturb = [=] { std::raise(signal); };
+    const std::string error = run.train();
+    EXPECT_EQ(error.empty(), signal != SIGTERM) << error;
+    if (signal == SIGTERM) {
+      EXPECT_NE(error.find("stopped by SIGTERM after step 3; "), std::string::npos) << error;
+      EXPECT_NE(error.find(run.checkpoint(0).string() + " is written"), std::string::npos) << error;
+      run.disturbed.bad_moment_in = 5;  // the resume's second update
+      ASSERT_EQ(run.train(run.checkpoint(0)), "");
+    }
+    EXPECT_EQ(CheckpointFile(run.checkpoint(9)).header().recipe.train.rollbacks,
+              std::vector<std::string>{"4 -> 0"})
+        << signal;
+  }
+}
+
 TEST(Rollback, HasACheckpointToGoBackToFromTheFirstStepOn) {
   Recipe recipe = recipe_that_goes_back(5);
   recipe.train.save_every = 0;

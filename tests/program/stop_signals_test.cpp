@@ -8,6 +8,7 @@
 
 #include "core/files/atomic_file.h"
 #include "program/records/run_folder.h"
+#include "program/run/stop_signals.h"
 #include "tests/program/program.h"
 #include "tests/support/pseudo_terminal.h"
 #include "tests/train/tiny_run.h"
@@ -45,6 +46,20 @@ struct LongRun {
   }
   std::size_t checkpoints() const { return list_checkpoints(folder / "runs/tiny").size(); }
 };
+
+TEST(StopSignals, RequestsBeforeTheFirstStepAreKept) {
+  set_signals();  // as a program begins with
+  keep_early_requests();
+  std::raise(SIGUSR1), std::raise(SIGUSR2);
+  {
+    const StopSignals signals;
+    EXPECT_EQ(StopSignals::received(), SIGUSR1);
+    EXPECT_TRUE(StopSignals::take_save_request());
+  }
+  const StopSignals later;
+  EXPECT_EQ(StopSignals::received(), 0);
+  EXPECT_FALSE(StopSignals::take_save_request());
+}
 
 TEST(StopSignals, ALostConnectionSavesHoweverOftenItIsSignalled) {
   const LongRun run;

@@ -84,6 +84,16 @@ TEST(TrainingLoop, AStepThatDivergesIsSkippedIfTheRecipeSaysSoAndAResumeAgrees) 
   EXPECT_EQ(read_whole(resumed.checkpoint(8)), read_whole(run.checkpoint(8)));
 }
 
+TEST(TrainingLoop, StepsThatWereSkippedBeforeAResumeCountAfterIt) {
+  Recipe recipe = recipe_of(8);
+  recipe.train.on_divergence = OnDivergence::skip;
+  recipe.train.save_every = 1;
+  LoopRun run(recipe);
+  run.disturbed.bad_norms = {1, 2, 3, 4, 5, 6, 7, 8};
+  EXPECT_NE(run.train().find("step 4: the gradient's norm is nan"), std::string::npos);
+  EXPECT_NE(run.train(run.checkpoint(3)).find("step 4: the gradient's norm is nan"), std::string::npos);
+}
+
 TEST(TrainingLoop, AStepThatDivergesEndsTheRunUnlessItMayBeSkipped) {
   LoopRun run(recipe_of(8));
   run.disturbed.bad_norms = {3};

@@ -71,6 +71,9 @@ TEST_F(Mpirun, AnotherRecipeOnOneProcessIsNamedWithBothValues) {
   EXPECT_TRUE(says("the processes of the run differ in recipe: rank 0 of 2"));
   EXPECT_TRUE(says("rank 1 of 2"));
   EXPECT_TRUE(says("seed = 9"));
+  EXPECT_EQ(on_two(train(), {}, train({"--resume=auto"})), 2) << output_;
+  EXPECT_TRUE(says("the processes of the run differ in --resume: rank 0 of 2"));
+  EXPECT_EQ(on_two(train(), {}, train({"--seed=9"})), 2) << output_;
   EXPECT_EQ(times("differ in recipe"), 1) << output_;
 }
 
