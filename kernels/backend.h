@@ -48,7 +48,7 @@ class Backend {
   virtual std::int64_t used_bytes() const = 0;
   virtual std::int64_t peak_bytes() const = 0;
   /// Most bytes that tensors can have: the device's memory less what others and its libraries hold.
-  virtual std::int64_t capacity_bytes() const = 0;
+  virtual std::int64_t capacity_bytes(int sharing = 1) const = 0;
   /// Gives memory kept for reuse back, before something else needs much. The next step pays for it.
   virtual void trim() {}
   /// Index of the first element that is NaN or infinite, or -1.

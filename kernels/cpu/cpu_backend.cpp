@@ -147,7 +147,7 @@ void CpuBackend::compute(const call::Normal& call) {
 }
 
 // What other processes hold now may be gone or paged out later: the machine's memory is the limit.
-std::int64_t CpuBackend::capacity_bytes() const { return cpu::memory_limit(); }
+std::int64_t CpuBackend::capacity_bytes(int sharing) const { return cpu::memory_limit(sharing); }
 
 void CpuBackend::trim() {
   pool_->trim();

@@ -26,7 +26,7 @@ class CpuBackend final : public Backend {
   void download(void* host, const Tensor& x) override;
   std::int64_t used_bytes() const override { return pool_->used_bytes(); }
   std::int64_t peak_bytes() const override { return pool_->peak_bytes(); }
-  std::int64_t capacity_bytes() const override;
+  std::int64_t capacity_bytes(int sharing) const override;
   void trim() override;
   std::int64_t first_nonfinite(const Tensor& x) override;
   void set_clocks(std::uint32_t, std::uint32_t) override {}  // keys carry their step: nothing is recorded

@@ -59,9 +59,10 @@ std::int64_t left_of(int resource, int column) {
 
 }  // namespace
 
-std::int64_t memory_limit() {
+std::int64_t memory_limit(int sharing) {
   const std::int64_t machine = std::int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
-  return std::min({machine, limit_of_control_groups(), left_of(RLIMIT_AS, 0), left_of(RLIMIT_DATA, 5)});
+  return std::min({machine / sharing, limit_of_control_groups() / sharing, left_of(RLIMIT_AS, 0),
+                   left_of(RLIMIT_DATA, 5)});
 }
 
 }  // namespace mxtape::cpu

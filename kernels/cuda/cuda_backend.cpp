@@ -57,7 +57,7 @@ Tensor CudaBackend::empty(Shape shape, DType dtype) {
 void CudaBackend::upload(const Tensor& y, const void* host) { stream_.upload(y.raw(), host, y.bytes()); }
 void CudaBackend::download(void* host, const Tensor& x) { stream_.download(host, x.raw(), x.bytes()); }
 
-std::int64_t CudaBackend::capacity_bytes() const {
+std::int64_t CudaBackend::capacity_bytes(int) const {
   // Kernels that libraries load at their first use, the memory of threads that spill, the graph of a step.
   constexpr std::int64_t taken_later = std::int64_t{512} << 20;
   std::size_t free = 0, total = 0;

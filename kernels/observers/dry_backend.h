@@ -49,7 +49,7 @@ class DryBackend final : public Backend {
   std::int64_t peak_bytes() const override { return pool_->peak_bytes(); }
   std::int64_t first_nonfinite(const Tensor&) override { return -1; }
   void set_clocks(std::uint32_t, std::uint32_t) override {}
-  std::int64_t capacity_bytes() const override { return std::numeric_limits<std::int64_t>::max(); }
+  std::int64_t capacity_bytes(int) const override { return std::numeric_limits<std::int64_t>::max(); }
   void trim() override { arena_.trim(); }
   std::vector<Tensor> repeat(const std::string& name,
                              const std::function<std::vector<Tensor>()>& work) override;

@@ -21,7 +21,7 @@ class ForwardingBackend : public Backend {
   void download(void* host, const Tensor& x) override { inner_.download(host, x); }
   std::int64_t used_bytes() const override { return inner_.used_bytes(); }
   std::int64_t peak_bytes() const override { return inner_.peak_bytes(); }
-  std::int64_t capacity_bytes() const override { return inner_.capacity_bytes(); }
+  std::int64_t capacity_bytes(int sharing) const override { return inner_.capacity_bytes(sharing); }
   void trim() override { inner_.trim(); }
   std::int64_t first_nonfinite(const Tensor& x) override { return inner_.first_nonfinite(x); }
   void set_clocks(std::uint32_t pass, std::uint32_t update) override { inner_.set_clocks(pass, update); }

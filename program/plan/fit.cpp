@@ -75,8 +75,7 @@ void stations::device(RunPlan& plan) {
   plan.fact("device      {}", plan.device->description());
   plan.numbers["device"] = plan.device->description();
   static const TokenFile none;
-  plan.budget = MemoryBudget::of(plan.recipe, *plan.device, plan.data ? *plan.data : none);
-  if (plan.budget->host) plan.budget->capacity /= plan.sharing;
+  plan.budget = MemoryBudget::of(plan.recipe, *plan.device, plan.data ? *plan.data : none, plan.sharing);
 }
 
 void stations::memory(RunPlan& plan) {

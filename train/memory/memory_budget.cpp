@@ -58,9 +58,10 @@ std::string shorter_context(Recipe recipe, const MemoryBudget& budget) {
 
 }  // namespace
 
-MemoryBudget MemoryBudget::of(const Recipe& recipe, const Backend& fresh, const TokenFile& data) {
+MemoryBudget MemoryBudget::of(const Recipe& recipe, const Backend& fresh, const TokenFile& data,
+                              int sharing) {
   const bool same_memory = recipe.compute.device == "cpu";
-  return {.capacity = fresh.capacity_bytes(),
+  return {.capacity = fresh.capacity_bytes(sharing),
           .workspace = fresh.used_bytes(),
           .tokens = same_memory ? data.train.bytes_in_memory() + data.validation.bytes_in_memory() : 0,
           .host = same_memory};

@@ -16,7 +16,7 @@ struct MemoryBudget {
   bool host = false;           ///< checkpoints are built in the same memory, too
 
   /// `fresh` is a backend on which nothing was done yet.
-  static MemoryBudget of(const Recipe&, const Backend& fresh, const TokenFile&);
+  static MemoryBudget of(const Recipe&, const Backend& fresh, const TokenFile&, int sharing = 1);
 
   /// What saving takes beyond the most that training and validation do.
   std::int64_t saving(const MemoryPlan& plan) const {

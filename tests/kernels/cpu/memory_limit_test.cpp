@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <algorithm>
+
 namespace mxtape::cpu {
 namespace {
 
@@ -14,10 +16,12 @@ TEST(MemoryLimit, CountsWhatUlimitLeaves) {
   low.rlim_cur = rlim_t{16} << 30;
   if (low.rlim_cur > before.rlim_max) GTEST_SKIP() << "a lower limit is set already";
   ASSERT_EQ(setrlimit(RLIMIT_AS, &low), 0);
-  const std::int64_t limited = memory_limit();
+  const std::int64_t limited = memory_limit(), shared = memory_limit(2);
   ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
   EXPECT_LE(limited, free);
   EXPECT_LT(limited, std::int64_t{16} << 30);
+  // Processes share the machine's memory, and each has such a limit for itself.
+  EXPECT_NEAR(double(shared), double(std::min(limited, free / 2)), 1 << 20);
 }
 
 }  // namespace
