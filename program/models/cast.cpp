@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/text/nearest_name.h"
 #include "kernels/attention/slots.h"
+#include "recipes/weight_average.h"
 
 namespace mxtape {
 namespace {
@@ -123,6 +124,8 @@ Recipe cast_recipe(const Recipe& trained, std::int64_t step, const Cast& cast) {
   }
   recipe.precision.rules = rules_at(recipe, step);
   recipe.precision.phases.clear();
+  // Another phase may have asked averages.
+  if (!validate_averages(recipe, precision_plan(recipe, step))) recipe.precision.weight_average = 0;
   if (cast.weights_only) set_f32_activations(recipe);
   if (cast.precision != "recipe" || cast.weights_only)
     recipe.compute.attention = AttentionKernels::own;  // cuDNN's is for one precision

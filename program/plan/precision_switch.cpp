@@ -24,13 +24,12 @@ void require_switch(const Recipe& recipe) {
 
 std::optional<Turn> switch_precision(Trainer& trainer, const std::optional<Telemetry>& telemetry) {
   const Recipe& recipe = trainer.recipe();
-  const float most = recipe.precision.switch_error;
-  if (!telemetry || trainer.finished() || most == 0 || coming_rollbacks(recipe).empty()) return {};
+  if (!telemetry || trainer.finished() || !may_switch(recipe, trainer.steps_done())) return {};
   double squares = 0, count = 0;
   for (const auto& gradient : telemetry->last().gradients)
     if (gradient.slot == "wgrad.dw") squares += gradient.relative_error * gradient.relative_error, ++count;
   const double error = count > 0 ? std::sqrt(squares / count) : 0;
-  if (error <= double(most)) return {};
+  if (error <= double(recipe.precision.switch_error)) return {};
   trainer.begin_phase(Rollback{trainer.steps_done(), trainer.steps_done(), true}.text());
   Turn turn = turns_of_rollbacks(recipe, recipe.train.rollbacks.size() - 1).front();
   turn.changed.push_back(fmt::format("relative error of the weights' gradients: {:.3f}", error));

@@ -53,6 +53,12 @@ std::int64_t newest_planned(const TrainConfig& train, std::int64_t first, std::i
   return newest;
 }
 
+bool may_switch(const Recipe& recipe, std::int64_t step) {
+  if (recipe.precision.switch_error == 0 || coming_rollbacks(recipe).empty()) return false;
+  const auto past = rollbacks(recipe);
+  return past.empty() || step > past.back().to;
+}
+
 fs::path records_before_rollback(const fs::path& run, std::int64_t n, const char* log) {
   return run / fmt::format("{}.rollback_{}.jsonl", log, n);
 }

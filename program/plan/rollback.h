@@ -23,6 +23,10 @@ struct Divergence {
 /// each time.
 std::int64_t newest_planned(const TrainConfig&, std::int64_t first, std::int64_t step);
 
+/// Whether a measurement after the step may begin a phase: up to the last rollback or switch that the recipe
+/// has, that alone decides.
+bool may_switch(const Recipe&, std::int64_t step);
+
 /// The plan of a run that goes on after a divergence: from the newest planned checkpoint that verifies, as a
 /// resume would, with one rollback more. Newer checkpoints are rejected. `lineage`: of what diverged. Throws
 /// Error(diverged) if there is no such checkpoint.

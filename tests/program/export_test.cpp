@@ -163,6 +163,21 @@ TEST_F(Export, VerifySeesDamageAndFaultsUnderASoundSeal) {
   }
 }
 
+TEST_F(Export, OfAStepWithoutAveragesIsTakenWhereAnotherPhaseAsksThem) {
+  write_atomically(folder_ / "ema.toml",
+                   std::string_view("extends = 'tiny.toml'\n[precision]\nweight_average = 0.9\n"
+                                    "[[precision.phases]]\nstart = 2\n[[precision.phases.rules]]\n"
+                                    "layers = 'blocks.*'\nslots = ['fprop.w']\nformat = 'mxfp4 ema'\n"));
+  ASSERT_EQ(run({"train", "ema.toml", "--train.steps=4", "--train.save_every=1", "--train.keep=4"}), 0)
+      << output_;
+  for (const char* step : {"1", "4"}) {
+    const std::string packed = fmt::format("{}.h5", step);
+    ASSERT_EQ(run({"export", fmt::format("runs/ema@{}", step), "--packed", "-o", packed}), 0) << output_;
+    EXPECT_EQ(run({"verify", packed}), 0) << output_;
+    EXPECT_EQ(run({"eval", packed}), 0) << output_;
+  }
+}
+
 TEST_F(Export, RefusesWhatItCannotDo) {
   const auto refused = [&](std::vector<std::string> arguments, ExitCode code, const std::string& text) {
     EXPECT_EQ(run(std::move(arguments)), int(code)) << output_;

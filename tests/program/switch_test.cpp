@@ -57,12 +57,21 @@ TEST(Switch, BeginsNoPhaseAfterTheLastStepWhoseCheckpointIsRead) {
 }
 
 TEST(Switch, GivesTheBitsOfARunThatWasPlannedSo) {
-  LoopRun run(recipe_that_switches(1e-6f));
-  ASSERT_EQ(run.train(), "");
-  Recipe after = CheckpointFile(run.checkpoint(10)).header().recipe;
-  LoopRun planned(after);
-  ASSERT_EQ(planned.train(), "");
-  EXPECT_EQ(read_whole(run.checkpoint(10)), read_whole(planned.checkpoint(10)));
+  for (const bool another_is_left : {false, true}) {
+    Recipe recipe = recipe_that_switches(1e-6f);
+    if (another_is_left) {  // which nothing begins: after the first one weights' gradients have no error
+      recipe.precision.phases[0].rules = {{"*", {"wgrad.*"}, "f32", "here"}};
+      recipe.precision.phases.push_back(
+          {.start_rollback = 2, .rules = {{"blocks.*", {"*.w"}, "bf16", "here"}}});
+    }
+    LoopRun run(recipe);
+    ASSERT_EQ(run.train(), "");
+    const Recipe after = CheckpointFile(run.checkpoint(10)).header().recipe;
+    ASSERT_EQ(after.train.rollbacks.size(), 1u);
+    LoopRun planned(after);
+    ASSERT_EQ(planned.train(), "");
+    EXPECT_EQ(read_whole(run.checkpoint(10)), read_whole(planned.checkpoint(10)));
+  }
 }
 
 TEST(Switch, IsTheSameAfterAResumeFromBeforeAtAndAfterIt) {

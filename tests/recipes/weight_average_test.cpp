@@ -33,6 +33,8 @@ TEST(WeightAverageKey, IsForWeightsAsTheyAre) {
 TEST(WeightAverageKey, WithoutAFormatThatAsksItIsRefused) {
   EXPECT_EQ(read_recipe("precision/tetrajet2025-qema").precision.weight_average, 0.998f);
   EXPECT_NE(refusal({"precision.weight_average=0.9"}).find("ema"), std::string::npos);
+  // Where it went back to before the phase that asked.
+  EXPECT_EQ(refusal({"precision.weight_average=0.9", "train.rollbacks=[\"2 -> 0\"]"}), "");
 }
 
 }  // namespace
