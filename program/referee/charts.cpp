@@ -104,7 +104,7 @@ std::string script_of(const Results& r, const Chart& chart, const std::string& t
   return script + gnuplot::plot_command(curves);
 }
 
-std::string pictures(const Results& r, std::vector<Chart> charts) {
+std::string pictures(const Results& r, Curves* curves, std::vector<Chart> charts) {
   std::string out;
   try {
     for (Chart& chart : charts) {
@@ -117,6 +117,7 @@ std::string pictures(const Results& r, std::vector<Chart> charts) {
                         })));
     }
   } catch (const Error& e) {
+    if (curves && !dynamic_cast<const gnuplot::NotInstalled*>(&e)) curves->fault = e;
     return fmt::format("<p class=\"dim\">No pictures: {}</p>\n", html_escaped(e.what()));
   }
   return out.empty() ? "" : "<div class=\"charts\">\n" + out + "</div>\n";
@@ -124,7 +125,7 @@ std::string pictures(const Results& r, std::vector<Chart> charts) {
 
 }  // namespace
 
-std::string gap_pictures(const Results& r) {
+std::string gap_pictures(const Results& r, Curves* curves) {
   std::vector<Chart> charts;
   for (const ModelSize& size : r.sizes) charts.push_back({"Gap over tokens, " + size.name, "tokens", 0});
   for (const double length : r.asked.lengths)
@@ -137,38 +138,38 @@ std::string gap_pictures(const Results& r) {
     charts[r.sizes.size() + g.point % r.asked.lengths.size()].lines[g.arm].push_back(
         {double(point.parameters), g.gap.mean, low, high});
   }
-  return pictures(r, charts);
+  return pictures(r, curves, charts);
 }
 
-std::string loss_pictures(const Results& r, bool against_seconds) {
+std::string loss_pictures(const Results& r, Curves* curves, bool by_seconds) {
   std::vector<Chart> charts;
   for (const ModelSize& size : r.sizes)
-    charts.push_back({fmt::format("Loss against {}, {}", against_seconds ? "seconds" : "tokens", size.name),
-                      against_seconds ? "seconds of steps" : "tokens"});
+    charts.push_back({fmt::format("Loss against {}, {}", by_seconds ? "seconds" : "tokens", size.name),
+                      by_seconds ? "seconds of steps" : "tokens"});
   for (std::size_t arm = 0; arm < r.arms.size(); ++arm)
     for (std::size_t p = 0; p < r.points.size(); ++p) {
       const Point& point = r.points[p];
       const StepTime* time = r.step_time(point.size, arm);
       const auto losses = r.losses(p, arm, r.judged());
       if (!time || std::count(losses.begin(), losses.end(), std::nullopt)) continue;
-      const double x = against_seconds ? double(point.steps) * time->ms / 1e3 : double(point.tokens);
+      const double x = by_seconds ? double(point.steps) * time->ms / 1e3 : double(point.tokens);
       charts[point.size].lines[arm].push_back({x, *mean_of(losses)});
     }
-  return pictures(r, charts);
+  return pictures(r, curves, charts);
 }
 
-std::string law_picture(const Results& r) {
+std::string law_picture(const Results& r, Curves* curves) {
   Chart chart{"Residuals of the law", "tokens", 0, "% of the loss", false};
   for (const Residual& x : r.law.residuals)
     chart.lines[x.arm].push_back({double(r.points[x.point].tokens), 100 * (x.measured / x.fitted - 1)});
-  return pictures(r, {chart});
+  return pictures(r, curves, {chart});
 }
 
-std::string tuning_picture(const Results& r) {
+std::string tuning_picture(const Results& r, Curves* curves) {
   Chart chart{"Loss at the smallest point", r.asked.tuned_key};
   for (const Tuned& tuned : r.tunes)
     if (tuned.loss) chart.lines[tuned.arm].push_back({tuned.value, *tuned.loss});
-  return pictures(r, {chart});
+  return pictures(r, curves, {chart});
 }
 
 std::string with_prefix(double x) {

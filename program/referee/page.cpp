@@ -96,13 +96,12 @@ std::string methods(const Results& r) {
          fmt::format("<p>Here {}.</p>\n", resolution(r, html_number(gap, fmt::format("{:.4f}", gap))));
 }
 
-std::string curves_of(const Results& r, const std::vector<std::string>& curves) {
+std::string curves_of(const Results& r, const Curves& curves) {
   if (r.has_points()) return "";
   std::string out;
-  for (const auto& svg : curves)
+  for (const auto& svg : curves.pictures)
     out += fmt::format("<img alt=\"curves\" src=\"data:image/svg+xml;base64,{}\"/>\n", to_base64(svg));
-  if (out.empty()) out = "<p class=\"dim\">No pictures: no gnuplot, or it failed, or nothing to draw.</p>\n";
-  return out;
+  return out.empty() ? "<p class=\"dim\">No pictures.</p>\n" : out;
 }
 
 std::string list(const std::vector<std::string>& lines) {
@@ -111,7 +110,7 @@ std::string list(const std::vector<std::string>& lines) {
   return out.empty() ? "" : "<ul>\n" + out + "</ul>\n";
 }
 
-std::string law(const Results& r) {
+std::string law(const Results& r, Curves* curves) {
   const Law& law = r.law;
   if (!law.fitted) return fmt::format("<p>None was fitted: {}.</p>\n", html_escaped(law.why));
   const auto digits = [](double x) { return html_number(x, fmt::format("{:.4g}", x)); };
@@ -129,7 +128,7 @@ std::string law(const Results& r) {
              100 * law.worst, 100 * law.limit,
              law.draws ? fmt::format("Intervals: {} draws over seeds.", law.draws)
                        : "A size with one seed has no intervals.") +
-         law_picture(r);
+         law_picture(r, curves);
 }
 
 /// Of every point and both kinds of seeds, unless that is the first table once more.
@@ -140,13 +139,13 @@ std::string all_gaps(const Results& r) {
   return out;
 }
 
-std::string tuning(const Results& r) {
+std::string tuning(const Results& r, Curves* curves) {
   std::vector<std::string> edges;
   for (const Tuned& t : r.tunes)
     if (t.best && t.edge)
       edges.push_back(
           fmt::format("{}: {:g} is the best, and the end of the list", r.arms[t.arm].name, t.value));
-  return tuning_picture(r) + list(edges);
+  return tuning_picture(r, curves) + list(edges);
 }
 
 std::string arms(const Results& r) {
@@ -158,7 +157,7 @@ std::string arms(const Results& r) {
 
 }  // namespace
 
-std::string page(const Results& r, const std::vector<std::string>& curves) {
+std::string page(const Results& r, Curves* curves) {
   const std::string title = html_escaped((r.has_points() ? "referee " : "sweep ") + r.asked.name);
   std::string out = fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n<meta name=\"viewport\" "
@@ -183,16 +182,17 @@ std::string page(const Results& r, const std::vector<std::string>& curves) {
       std::ranges::count_if(r.contrast_results, has_pairs));
   if (!r.complete)
     out += "<p class=\"bad\">Not all runs are finished: verdicts are only given where they are.</p>\n";
-  out += methods(r) + curves_of(r, curves);
+  out += methods(r) + curves_of(r, curves ? *curves : Curves{});
   if (r.has_points())
-    out += section("Gaps", gap_pictures(r)) +
-           section("Loss", loss_pictures(r, false) + loss_pictures(r, true)) + section("The law", law(r));
+    out += section("Gaps", gap_pictures(r, curves)) +
+           section("Loss", loss_pictures(r, curves, false) + loss_pictures(r, curves, true)) +
+           section("The law", law(r, curves));
   out += section("Steps to a loss", html(steps_to_table(r)),
                  "<p>Means over the seeds that have the loss. Between two validations a run goes on a "
                  "straight line; seconds are of steps alone.</p>\n") +
          section("Sums of arms", html(contrasts_table(r))) +
          section("Do rounding errors predict the gap?", html(correlations_table(r))) +
-         section("Learning rates", tuning(r)) +
+         section("Learning rates", tuning(r, curves)) +
          section("Spikes of the training loss", list(spike_lines(r)),
                  "<p>A loss has blown up if more than half of what was learned is unlearned. Nothing is "
                  "resolved against a baseline whose loss did: a lower learning rate, or a longer warm-up, "

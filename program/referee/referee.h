@@ -2,7 +2,6 @@
 #include <string>
 #include <vector>
 
-#include "program/sweep/curves.h"
 #include "program/sweep/results.h"
 #include "program/sweep/sweep_plan.h"
 #include "recipes/sweep/referee_file.h"

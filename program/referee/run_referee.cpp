@@ -36,13 +36,13 @@ Asked asked_by(const SweepOptions& words) {
 }
 
 /// Writes the page into the folder, which is made, and prints the table.
-Report shown(const Results& results, const std::vector<std::string>& curves, const fs::path& folder,
-             bool json, std::FILE* out) {
-  write_atomically(folder / "report.html", page(results, curves));
+Report shown(const Results& results, Curves curves, const fs::path& folder, bool json, std::FILE* out) {
+  write_atomically(folder / "report.html", page(results, &curves));
   for (const auto& line : results.not_run) say(out, "not run: {}\n", line);
   if (!json) say(stdout, "\n{}", results_table(results, columns(stdout)));
   Report report;
   report.put("*", value_of(results));
+  if (curves.fault) report.problems.push_back(*curves.fault);
   return report;
 }
 
@@ -61,18 +61,18 @@ Report published(Results results, const fs::path& folder, bool json, std::FILE* 
   write_atomically(folder / "results.csv", results_csv(results));
   const Curves curves = draw_curves(results, folder);
   if (!curves.why.empty()) say(out, "no pictures{}\n", curves.why);
-  Report report = shown(results, curves.pictures, folder, json, out);
+  Report report = shown(results, curves, folder, json, out);
   say(out, "report      {}\n", (folder / "report.html").string());
-  if (curves.fault) report.problems.push_back(*curves.fault);
   return report;
 }
 
 Report shown_again(const fs::path& file, const std::string& wanted, bool json, std::FILE* out) {
   const Results results = read_results(file);
   const fs::path folder = wanted.empty() ? file.parent_path() : fs::path(wanted);
-  std::vector<std::string> curves;
+  Curves curves;
   for (const char* name : {"gap.svg", "loss.svg"})
-    if (fs::exists(file.parent_path() / name)) curves.push_back(read_whole_text(file.parent_path() / name));
+    if (fs::exists(file.parent_path() / name))
+      curves.pictures.push_back(read_whole_text(file.parent_path() / name));
   return shown(results, curves, folder, json, out);
 }
 

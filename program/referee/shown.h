@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "program/show/report.h"
-#include "program/sweep/results.h"
+#include "program/sweep/curves.h"
 
 // What of a sweep's results stands in tables and lines, on a terminal and on the page, and in its pictures.
 namespace mxtape::referee {
@@ -49,8 +49,8 @@ inline constexpr std::array<std::string_view, 8> colours{"0022FF", "BB2200", "22
 /// The page's pictures, drawn by gnuplot and held in the page itself; why there are none where it fails. Gaps
 /// are over tokens at each size, and over sizes at each length; mean losses over the seeds are at each size,
 /// against tokens or against the seconds of that many steps.
-std::string gap_pictures(const Results&), loss_pictures(const Results&, bool against_seconds);
-std::string law_picture(const Results&), tuning_picture(const Results&);
+std::string gap_pictures(const Results&, Curves*), loss_pictures(const Results&, Curves*, bool by_seconds);
+std::string law_picture(const Results&, Curves*), tuning_picture(const Results&, Curves*);
 
 /// A text in a page.
 std::string html_escaped(std::string_view text);

@@ -47,4 +47,11 @@ struct Curves {
 };
 Curves draw_curves(const referee::Results&, const std::filesystem::path& folder);
 
+namespace referee {
+/// One page of HTML that is also well-formed XML: which method is worth it, the curves, the law, and what was
+/// not run. It asks for nothing from anywhere: no script, no file, no network. Numbers are held with all
+/// their digits, as <data value="...">. With [points] it has pictures of its own, and adds their fault.
+std::string page(const Results&, Curves* = nullptr);
+}  // namespace referee
+
 }  // namespace mxtape

@@ -259,9 +259,4 @@ void judge(Results&);
 /// Of each loss of `steps_to`: when the arms' runs have it. Seconds are of as many steps as the run's median.
 void add_steps_to(Results&);
 
-/// One page of HTML that is also well-formed XML: which method is worth it, the curves, the law, and what was
-/// not run. It asks for nothing from anywhere: no script, no file, no network. Numbers are held with all
-/// their digits, as <data value="...">. `curves`: pictures over steps (SVG) of a sweep without [points].
-std::string page(const Results&, const std::vector<std::string>& curves = {});
-
 }  // namespace mxtape::referee

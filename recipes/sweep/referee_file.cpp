@@ -48,9 +48,9 @@ RefereeFile::RefereeFile(const std::string& path, const InitialModel& model_of)
   read_families(), read_tune();
   if (const toml::node* node = text.table.get("steps_to")) {
     steps_to = node->is_number() ? std::vector{*node->value<double>()} : list_of<double>(*node);
-    text.want(!steps_to.empty() &&
+    text.want(!steps_to.empty() && std::set(steps_to.begin(), steps_to.end()).size() == steps_to.size() &&
                   std::ranges::all_of(steps_to, [](double x) { return x > 0 && std::isfinite(x); }),
-              "steps_to", *node, "a validation loss in nats per token, a number > 0, or a list of them");
+              "steps_to", *node, "a validation loss in nats per token, > 0, or a list of different ones");
   }
   if (text.table.contains("confirm")) confirm = text.read_seeds("confirm", text.table);
   if (const toml::node* node = text.table.get("best")) {

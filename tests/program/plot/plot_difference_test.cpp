@@ -9,6 +9,7 @@
 #include "core/files/atomic_file.h"
 #include "program/plot/gnuplot.h"
 #include "program/records/metrics.h"
+#include "tests/program/only_path.h"
 #include "tests/program/program.h"
 #include "tests/support/temporary_folder.h"
 
@@ -163,10 +164,8 @@ TEST_F(DifferenceCommand, WantsARunBesideTheBase) {
 }
 
 TEST_F(DifferenceCommand, WithoutGnuplotTheJsonIsStillOneDocumentAndTheCodeSaysIt) {
-  const std::string path = std::getenv("PATH");
-  ::setenv("PATH", folder_.path().c_str(), 1);
+  const test::OnlyPath without_gnuplot(folder_.path());
   const auto r = test::run_program(folder_.path(), {"plot", "base", "run", "--json"});
-  ::setenv("PATH", path.c_str(), 1);
   EXPECT_EQ(r.code, int(ExitCode::resource));
   const auto end = r.output.rfind("}\n");
   ASSERT_NE(end, std::string::npos) << r.output;

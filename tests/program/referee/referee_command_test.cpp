@@ -2,6 +2,7 @@
 #include <regex>
 
 #include "program/sweep/results.h"
+#include "tests/program/only_path.h"
 #include "tests/program/sweep/sweep_fixture.h"
 
 namespace mxtape::test {
@@ -127,6 +128,17 @@ TEST_F(RefereeCommand, PartsAndAStopGiveWhatOneProcessGivesWhichConfirmsTheBestO
   EXPECT_EQ(timeless("parts"), all);
   ASSERT_EQ(run({"sweep", "parts/results.json", "--report", "--json", "--out", "page"}), 0) << output_;
   EXPECT_EQ(Json::parse(output_), results("parts"));
+  for (const auto& [folder, code] : {std::pair("none", 0), {"failing", 6}}) {
+    std::filesystem::create_directories(folder_ / folder);
+    if (code != 0) {
+      write_atomically(folder_ / "failing/gnuplot", std::string_view("#!/bin/sh\nexit 3\n"));
+      std::filesystem::permissions(folder_ / "failing/gnuplot", std::filesystem::perms::owner_all);
+    }
+    const OnlyPath without(folder_ / folder);
+    EXPECT_EQ(run({"sweep", "parts/results.json", "--report", "--out", "blank"}), code) << output_;
+    EXPECT_EQ(says("plot: gnuplot failed; what it says is above"), code != 0);
+    EXPECT_NE(read_whole_text(folder_ / "blank/report.html").find("No pictures"), std::string::npos);
+  }
   EXPECT_EQ(run({"sweep", "points.toml", "--part", "3/2"}), int(ExitCode::usage));
   EXPECT_TRUE(
       says("--part 3/2: want the number of a part and how many there are, at most 9999, such as 3/16"));

@@ -1,6 +1,9 @@
 // Every call of a sweep that reads fails once. What cannot be read is called neither damaged nor another's,
 // whoever follows the message loses nothing, and the same sweep once more gives the undisturbed table.
+#include <optional>
+
 #include "tests/program/fault_fixture.h"
+#include "tests/program/only_path.h"
 
 namespace mxtape::test {
 namespace {
@@ -10,8 +13,7 @@ using Json = nlohmann::json;
 
 class SweepReadFaults : public FaultTest {
  protected:
-  SweepReadFaults() : path_(std::getenv("PATH")) {
-    ::setenv("PATH", folder_.path().c_str(), 1);  // without gnuplot, whose start is most of a sweep's time
+  SweepReadFaults() {
     write_atomically(
         folder_ / "ask.toml",
         std::string_view("base = \"tiny.toml\"\nbaseline = \"mx\"\nseeds = [7]\ntolerance = 0.5\n"
@@ -20,7 +22,6 @@ class SweepReadFaults : public FaultTest {
     EXPECT_EQ(run_plainly(sweep), 0) << output_;
     whole_ = results();
   }
-  ~SweepReadFaults() override { ::setenv("PATH", path_.c_str(), 1); }
 
   /// What the sweep found, without what a clock decides.
   Json results() const {
@@ -49,7 +50,7 @@ class SweepReadFaults : public FaultTest {
 
   const std::vector<std::string> sweep{"sweep", "ask.toml", "--jobs=1"};
   const fs::path out_ = folder_ / "runs/ask";
-  const std::string path_;
+  std::optional<OnlyPath> without_gnuplot_{folder_.path()};  // whose start is most of a sweep's time
   Json whole_;
 };
 
@@ -75,7 +76,7 @@ TEST_F(SweepReadFaults, OfASweepThatTrainsLoseNothing) {
 }
 
 TEST_F(SweepReadFaults, OfPicturesEndItWhenAllElseIsThere) {
-  ::setenv("PATH", path_.c_str(), 1);
+  without_gnuplot_.reset();
   if (std::system("command -v gnuplot >/dev/null") != 0) GTEST_SKIP() << "gnuplot is not installed";
   const auto calls = calls_of(sweep, "reads", true);
   int pictures = 0;
