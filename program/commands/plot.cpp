@@ -1,5 +1,6 @@
 #include <cstdio>
 
+#include "core/files/atomic_file.h"
 #include "program/plot/gnuplot.h"
 #include "program/plot/heat_map.h"
 #include "program/plot/plot.h"
@@ -55,16 +56,25 @@ Report plot_runs(const Arguments& a, const Given& given) {
   for (std::size_t i = 0; i < runs.size(); ++i) runs[i].name += data[i];
   Report out;
   out.line("{}{}", table.text(columns(stdout)), remark_on_data(data));
-  out.put("runs", table, "losses_compare", remark_on_data(data).empty());
+  std::vector<std::string> notes;
+  for (const RunLog& run : runs) {
+    if (run.past_missing.empty()) continue;
+    notes.push_back(fmt::format("{}: its past is not drawn whole: {}", run.name, run.past_missing));
+    out.line("note: {}", notes.back());
+  }
+  out.put("runs", table, "losses_compare", remark_on_data(data).empty(), "notes", notes);
   std::optional<double> level;
   if (given("--steps-to")) {
     level = a.loss;
     Table& when = out.table("steps_to", "name|run; loss|to~[nats]|>; steps|steps|>.0f; seconds|seconds|>.4g");
     for (const RunLog& run : runs) {
-      constexpr const char* never = "the run never has this loss";
-      const auto steps = steps_to(run.validation, a.loss);
+      auto steps = steps_to(run.validation, a.loss);
+      const bool before = steps && !run.past_missing.empty() && *steps == double(run.validation[0].step);
+      if (before) steps.reset();
       const auto seconds = steps ? std::optional(*steps * run.median_milliseconds / 1e3) : std::nullopt;
-      when.row(run.name, a.loss, Value(steps, never, "never"), Value(seconds, never));
+      const std::string never =
+          before ? "the run had it where its curve begins" : "the run never has this loss";
+      when.row(run.name, a.loss, Value(steps, never, before ? "before" : "never"), Value(seconds, never));
     }
   }
   return draw(a, std::move(out), given, one_picture([&](const std::string& terminal, const fs::path& output) {
@@ -142,6 +152,7 @@ Report run(Arguments& a, const Given& given) {
   const bool gaps = given("--difference");
   if (!given("--out")) a.output = !a.measures.empty() ? "telemetry" : gaps ? "difference" : "loss";
   gnuplot::require_stem("--out", a.output);
+  for (const char* suffix : {".svg", ".png"}) require_output(a.output + suffix, a.runs, true);
   if (!a.measures.empty()) return plot_telemetry(a, given);
   return gaps ? plot_differences(a, given) : plot_runs(a, given);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <optional>
 
 #include "core/files/atomic_file.h"
@@ -10,6 +11,7 @@
 #include "program/plot/gnuplot.h"
 #include "program/records/run_folder.h"
 #include "recipes/recipe.h"
+#include "train/evaluate.h"
 
 namespace mxtape {
 namespace {
@@ -40,11 +42,14 @@ std::array<double, 2> loss_range(std::span<const RunLog> runs, std::int64_t widt
 
 struct DataOfRun {
   std::filesystem::path file;
-  std::int64_t vocabulary;
-  std::string hash;  ///< of its content; empty without a checkpoint that can be read
+  std::int64_t vocabulary, context;
+  std::string windows;  ///< of a validation: "all", "at most 256"
+  std::string hash;     ///< of its content; empty without a checkpoint that can be read
   bool operator==(const DataOfRun& other) const {
-    return hash.empty() || other.hash.empty() ? file == other.file && vocabulary == other.vocabulary
-                                              : hash == other.hash;
+    const bool same_data = hash.empty() || other.hash.empty()
+                               ? file == other.file && vocabulary == other.vocabulary
+                               : hash == other.hash;
+    return same_data && (windows == other.windows || context != other.context);
   }
 };
 
@@ -59,7 +64,10 @@ std::optional<DataOfRun> data_of(const std::filesystem::path& run) {
       hash = Hdf5Reader(all.front()).text_attribute("/", "data_hash");
   } catch (const Error&) {  // none, or none that can be read
   }
-  return DataOfRun{std::filesystem::weakly_canonical(recipe.data.file), recipe.model.vocabulary, hash};
+  constexpr std::int64_t all = std::numeric_limits<std::int64_t>::max();
+  const std::int64_t windows = validation_windows(recipe.train, all);
+  return DataOfRun{std::filesystem::weakly_canonical(recipe.data.file), recipe.model.vocabulary,
+                   recipe.model.context, windows == all ? "all" : fmt::format("at most {}", windows), hash};
 }
 
 }  // namespace
@@ -190,7 +198,8 @@ std::vector<std::string> data_beside_names(const std::vector<std::string>& runs)
     const auto data = data_of(run);
     if (!first) first = data;
     differs = differs || (data && *data != *first);
-    texts.push_back(data ? fmt::format(" ({}, {} tokens)", data->file.filename().string(), data->vocabulary)
+    texts.push_back(data ? fmt::format(" ({}, {} tokens, {} windows)", data->file.filename().string(),
+                                       data->vocabulary, data->windows)
                          : "");
   }
   if (!differs) texts.assign(runs.size(), "");
@@ -199,7 +208,7 @@ std::vector<std::string> data_beside_names(const std::vector<std::string>& runs)
 
 std::string remark_on_data(const std::vector<std::string>& texts) {
   const bool differ = std::ranges::any_of(texts, [](auto& text) { return !text.empty(); });
-  return differ ? "losses of other texts or other tokens do not compare\n" : "";
+  return differ ? "losses of other texts, tokens or validation windows do not compare\n" : "";
 }
 
 }  // namespace mxtape

@@ -174,8 +174,20 @@ TEST_F(BranchTest, ItsCurveBeginsOnTheParents) {
   const RunLog parent = read_run_log(in("parent")), joined = read_run_log_with_parent(in("new"));
   EXPECT_EQ(joined.train.front().step, 3);
   EXPECT_EQ(joined.train.front().loss, parent.train[2].loss);
+  EXPECT_EQ(joined.past_missing, "");
+  EXPECT_EQ(read_run_log_with_parent(in("new") / "metrics.jsonl").train.front().step, 3);
+  const std::string loss = fmt::format("{}", joined.validation.back().loss + 1);
+  ASSERT_EQ(run({"plot", "runs/new", "--steps-to", loss, "--json"}), 0) << output_;
+  EXPECT_FALSE(says("had it where its curve begins"));
   std::filesystem::rename(in("parent"), in("gone"));
   EXPECT_EQ(read_run_log_with_parent(in("new")).train.front().step, 4);
+  ASSERT_EQ(run({"plot", "runs/new", "--steps-to", loss}), 0) << output_;
+  EXPECT_TRUE(says("note: new: its past is not drawn whole: " + in("parent").string()));
+  EXPECT_TRUE(says("before")) << "not its first validation's step";
+  ASSERT_EQ(run({"train", "tiny.toml", "--name=parent", "--train.save_every=3", "--seed=9"}), 0) << output_;
+  EXPECT_EQ(read_run_log_with_parent(in("new")).train.front().step, 4) << "another parent's";
+  ASSERT_EQ(run({"plot", "runs/new"}), 0) << output_;
+  EXPECT_TRUE(says("is another one than the run branched from"));
 }
 
 }  // namespace

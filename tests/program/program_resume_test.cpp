@@ -65,10 +65,13 @@ TEST_F(ProgramTest, LossesCompareByTheContentOfTheDataAndNotByItsPath) {
   ASSERT_EQ(run({"train", "tiny.toml", "--name=same", "--data.file=copy.h5"}), 0) << output_;
   ASSERT_EQ(run({"corpus", "--tales", "40", "--seed", "9", "--out", "data.h5", "--force"}), 0) << output_;
   ASSERT_EQ(run({"train", "tiny.toml", "--name=other"}), 0) << output_;
-  const std::string remark = "losses of other texts or other tokens do not compare";
+  const std::string remark = "losses of other texts, tokens or validation windows do not compare";
   run({"plot", "runs/a", "runs/same"});
   EXPECT_FALSE(says(remark)) << output_;
   run({"plot", "runs/a", "runs/other"});
+  EXPECT_TRUE(says(remark)) << output_;
+  ASSERT_EQ(run({"train", "tiny.toml", "--name=fewer", "--train.eval_windows=1"}), 0) << output_;
+  run({"plot", "runs/other", "runs/fewer"});
   EXPECT_TRUE(says(remark)) << output_;
 }
 

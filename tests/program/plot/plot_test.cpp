@@ -13,6 +13,7 @@
 #include "program/plot/gnuplot.h"
 #include "program/records/metrics.h"
 #include "recipes/recipe.h"
+#include "tests/program/only_path.h"
 #include "tests/support/temporary_folder.h"
 
 namespace mxtape {
@@ -78,7 +79,8 @@ TEST_F(PlotTest, DrawsTheStepsThatARollbackTookBackFromTheStepThatItLedTo) {
   const std::string script = gnuplot_script(runs, "svg", "out", "");
   EXPECT_NE(script.find("$taken_back0_0 << EOD\n"), std::string::npos);
   EXPECT_NE(script.find("from the ring on: "), std::string::npos);
-  EXPECT_NE(summary_table(runs).text().find("a: step 303 or its validation was not finite; the run went back to step 300"),
+  EXPECT_NE(summary_table(runs).text().find(
+                "a: step 303 or its validation was not finite; the run went back to step 300"),
             std::string::npos);
   EXPECT_EQ(
       gnuplot_script(std::vector{read_run_log(write_run("b", 1, {}))}, "svg", "out", "").find("taken back"),
@@ -89,16 +91,20 @@ TEST_F(PlotTest, ReadsARunThatCrashedInTheMiddleOfALineButNoAlteredOne) {
   const auto file = write_run("a", 1, {}) / "metrics.jsonl";
   std::filesystem::resize_file(file, std::filesystem::file_size(file) - 4);
   EXPECT_EQ(read_run_log(file).validation.size(), 3u);
-  auto bytes = read_whole(file);
-  bytes[0] = std::byte{'!'};
-  write_atomically(file, bytes);
-  try {
-    read_run_log(file);
-    FAIL();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.code(), ExitCode::data);
-    EXPECT_NE(std::string(e.what()).find("metrics.jsonl:1:"), std::string::npos) << e.what();
-  }
+  const auto reason = [&](const std::string& text) -> std::string {
+    write_atomically(file, text);
+    try {
+      read_run_log(file);
+      return "";
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ExitCode::data);
+      return e.what();
+    }
+  };
+  const std::string text = read_whole_text(file);
+  EXPECT_NE(reason("!" + text.substr(1)).find("metrics.jsonl:1:"), std::string::npos);
+  const std::string first = text.substr(0, text.find('\n') + 1);
+  EXPECT_NE(reason(first + text).find("metrics.jsonl:2: step 1 after step 1"), std::string::npos);
 }
 
 TEST_F(PlotTest, TheTableGivesLossFloorAndGapOfEachRun) {
@@ -152,7 +158,9 @@ TEST_F(PlotTest, RunsOnOtherDataAreToldApart) {
   EXPECT_EQ(data_beside_names({a, b, bare}), (Texts{"", "", ""}));
   EXPECT_EQ(remark_on_data({"", ""}), "");
   EXPECT_EQ(data_beside_names({bare, a, c, d + "/metrics.jsonl"}),
-            (Texts{"", " (tales.h5, 60 tokens)", " (tales.h5, 61 tokens)", " (other.h5, 60 tokens)"}));
+            (Texts{"", " (tales.h5, 60 tokens, at most 1800 windows)",
+                   " (tales.h5, 61 tokens, at most 1800 windows)",
+                   " (other.h5, 60 tokens, at most 1800 windows)"}));
   EXPECT_NE(remark_on_data(data_beside_names({a, d})), "");
 }
 
@@ -212,8 +220,7 @@ TEST_F(PlotTest, APictureThatGnuplotCouldNotFinishIsAnErrorAndGetsNoName) {
 }
 
 TEST_F(PlotTest, WithoutGnuplotSaysHowToInstallIt) {
-  const std::string path = std::getenv("PATH");
-  ::setenv("PATH", folder_.path().c_str(), 1);
+  const test::OnlyPath without_gnuplot(folder_.path());
   const std::vector runs{read_run_log(write_run("a", 1, {}))};
   std::string text;
   try {
@@ -222,7 +229,6 @@ TEST_F(PlotTest, WithoutGnuplotSaysHowToInstallIt) {
     EXPECT_EQ(e.code(), ExitCode::resource);
     text = e.what();
   }
-  ::setenv("PATH", path.c_str(), 1);
   EXPECT_NE(text.find("sudo apt-get install gnuplot-nox"), std::string::npos) << text;
   EXPECT_FALSE(std::filesystem::exists(folder_ / "loss.svg"));
 }
