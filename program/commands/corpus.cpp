@@ -46,14 +46,14 @@ auto report_progress() {
 }
 
 Report run(Arguments& options, const Given& given) {
-  require(!given("--validation") || given("--out") || given("--text"), ExitCode::usage,
-          "corpus: --validation has no effect on tales that are printed; it needs --out or --text");
+  for (const char* option : {"--validation", "--force", "--characters"})
+    require(!given(option) || given("--out") || given("--text"), ExitCode::usage,
+            "corpus: {} has no effect on tales that are printed; it needs --out or --text", option);
   if (!options.score.empty()) return score_file(options.score);
   Report out;
   const bool to_file = !options.out.empty() || !options.text.empty();
   if (options.tales == 0 && options.characters == 0) options.tales = to_file ? default_tales : 1;
   if (!to_file) {
-    require(options.characters == 0, ExitCode::usage, "corpus: --characters needs --out or --text");
     std::vector<std::string> texts;
     for (std::int64_t tale = 0; tale < options.tales; ++tale) {
       texts.push_back(tales::write_tale(options.seed, std::uint32_t(tale)).text);
@@ -87,16 +87,18 @@ Report run(Arguments& options, const Given& given) {
 }
 
 Options options(Arguments& a) {
-  return {{"--tales", &a.tales, "number of tales; default: 10000 into a file, 1 printed", within(1, 0x1p32)},
-          {"--characters", &a.characters, "characters to reach with whole tales, two or more", from(1)},
-          {"--seed", &a.seed, "which tales"},
-          {"--validation", &a.validation, "share of the tales, the last ones, kept for validation",
-           within(0.0001, 0.9)},
-          {"--out", &a.out, "token file to write; without it and --text the tales are printed"},
-          {"--text", &a.text, "plain text file to write"},
-          {"--force", &a.force, "write over files that are there"},
-          {"--score", &a.score, "print the nats per character of this text under the grammar",
-           excludes("--tales --characters --seed --validation --out --text --force")}};
+  return {
+      {"--tales", &a.tales, "number of tales; default: 10000 into a file, 1 printed", within(1, 0x1p32)},
+      {"--characters", &a.characters, "characters to reach with whole tales, two or more; instead of --tales",
+       from(1).excludes("--tales")},
+      {"--seed", &a.seed, "which tales"},
+      {"--validation", &a.validation, "share of the tales, the last ones, kept for validation",
+       within(0.0001, 0.9)},
+      {"--out", &a.out, "token file to write; without it and --text the tales are printed"},
+      {"--text", &a.text, "plain text file to write"},
+      {"--force", &a.force, "write over files that are there"},
+      {"--score", &a.score, "print the nats per character of this text under the grammar",
+       excludes("--tales --characters --seed --validation --out --text --force")}};
 }
 
 }  // namespace

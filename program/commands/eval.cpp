@@ -130,7 +130,9 @@ void fill(Report& out, const std::vector<Row>& rows, const Measured& m, bool tex
     }
     table.row(std::move(cells));
   }
-  out.line("\nloss, differences: nats per token; bits: stored bits per element, scales included");
+  out.line(
+      "\nloss, differences: nats per token; bits: per element of a whole block, with its scale unless it is "
+      "as long as the axis");
 }
 
 Report run(const Arguments& arguments, const Given& given) {

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <set>
+
 #include "program/post_training/post_training.h"
 #include "program/records/run_name.h"
 #include "program/show/command.h"
@@ -20,6 +23,15 @@ Report run(Arguments& a, const Given& given) {
   options.out = a.out;
   require(!options.keep || !a.out.empty(), ExitCode::usage,
           "--keep: models are kept in the folder of the results; name it with --out DIR");
+  require(std::set(options.wanted.begin(), options.wanted.end()).size() == options.wanted.size(),
+          ExitCode::usage, "--setting: one is named twice; want each once");
+  const bool diffuses = std::ranges::any_of(options.wanted, is_diffused),
+             finetunes = std::ranges::find(options.wanted, Setting::finetuned) != options.wanted.end();
+  for (const char* option : {"--calibration", "--seed", "--damping"})
+    require(diffuses || !given(option), ExitCode::usage, "{} has no effect without error diffusion", option);
+  for (const char* option : {"--finetune", "--learning-rate"})
+    require(finetunes || !given(option), ExitCode::usage, "{} has no effect without --setting finetuned",
+            option);
   if (options.finetune.steps == 0) std::erase(options.wanted, Setting::finetuned);
   require(!options.wanted.empty(), ExitCode::usage, "no setting is left: --finetune 0 takes 'finetuned' out");
 

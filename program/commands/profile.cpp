@@ -9,6 +9,7 @@ namespace {
 struct Arguments {
   std::string recipe, by = "kernel", flame, device;
   std::int64_t steps = 10;
+  bool force = false;
 };
 
 Report run(const Arguments& arguments, const Given& given) {
@@ -18,7 +19,7 @@ Report run(const Arguments& arguments, const Given& given) {
   std::vector<std::string> inputs{plan.recipe.data.file, arguments.recipe};
   for (const auto& [key, origin] : plan.recipe.origins) inputs.push_back(file_of(origin));
   for (const auto& rule : all_rules(plan.recipe)) inputs.push_back(file_of(rule.where));
-  if (!arguments.flame.empty()) require_output(arguments.flame, inputs, true);
+  if (!arguments.flame.empty()) require_output(arguments.flame, inputs, arguments.force);
   const Profile p = profile(std::move(plan), arguments.steps);
   if (!arguments.flame.empty()) write_atomically(arguments.flame, folded_stacks(p));
   const DevicePeaks& peaks = p.peaks;
@@ -46,6 +47,7 @@ Options options(Arguments& a) {
           {"--steps", &a.steps, "steps that are measured", from(1)},
           {"--by", &a.by, "rows: kernel (and slot), layer, or call (both)", one_of("kernel layer call")},
           {"--flame", &a.flame, "file for a flame graph: folded stacks, microseconds a step"},
+          {"--force", &a.force, "write over a file that is there", needs("--flame")},
           device_option(a.device)};
 }
 

@@ -45,6 +45,7 @@ Report train(const Arguments& options) {
   for (const auto& path : options.operands) bytes += texts.emplace_back(read_input(path)).size();
   const std::vector<std::string_view> views(texts.begin(), texts.end());
   for (std::size_t i = 0; i < views.size(); ++i) {
+    require(!views[i].empty(), ExitCode::data, "{}: is empty, want text", options.operands[i]);
     const std::size_t bad = first_bad_byte(views[i]);
     require(bad == views[i].size(), ExitCode::data, "{}: byte {} is not UTF-8; convert the text",
             options.operands[i], bad);

@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/files/atomic_file.h"
 #include "core/text/short_lines.h"
+#include "data/hdf5/seal.h"
 #include "program/post_training/post_training.h"
 #include "program/records/file_lock.h"
 #include "program/show/progress.h"
@@ -108,7 +109,11 @@ class ResultsFile {
       for (const Json& result : json.at("results")) measurements_.push_back(measurement_of(result));
       for (Measurement& m : measurements_) {
         if (!m.kept.empty()) m.kept = (path_.parent_path() / fs::path(m.kept).filename()).string();
-        if (!fs::exists(m.kept)) m.kept.clear();  // the folder may have been moved, and files be gone
+        try {
+          if (!m.kept.empty()) verify_seal(m.kept);
+        } catch (const Error&) {  // the folder may have been moved, and files be gone or damaged
+          m.kept.clear();
+        }
       }
     } catch (const nlohmann::json::exception& e) {
       fail(ExitCode::data, "{}: not results of mxtape post-training: {}; name another folder with --out",

@@ -68,6 +68,8 @@ std::string layer_name(const Place& place) { return place.layer.empty() ? "outsi
 TokenFile random_tokens(const Recipe& recipe) {
   require(recipe.model.vocabulary > 0, ExitCode::usage,
           "data.file '{}' is not there, and model.vocabulary is 0; set one of the two", recipe.data.file);
+  require(recipe.data.file.empty() || recipe.origin("data.file") != "command line", ExitCode::usage,
+          "data.file '{}' is not there; leave it out to profile with random tokens", recipe.data.file);
   TokenFile data;
   data.tokenizer = Tokenizer::of_ids(recipe.model.vocabulary);
   std::vector<std::int32_t> tokens;

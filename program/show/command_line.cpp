@@ -34,9 +34,11 @@ std::string wrong_whole(const std::string& word, const Limits& limits) {
 }
 
 /// (CLI11's Range admits NaN.)
-std::string wrong_real(const std::string& word, const Limits& limits) {
+std::string wrong_real(const std::string& word, const Limits& limits, bool narrow) {
   double value = 0;
   const bool number = CLI::detail::lexical_cast(word, value) && std::isfinite(value);
+  if (number && narrow && value != 0 && float(value) == 0)
+    return fmt::format("'{}', which is 0 as an f32", word);
   if (number && value >= limits.low && value <= limits.high) return "";
   return std::isinf(limits.high)
              ? fmt::format("'{}', want a finite number of at least {}", word, limits.low)
@@ -46,7 +48,7 @@ std::string wrong_real(const std::string& word, const Limits& limits) {
 std::string wrong_word(const std::string& word, const Option& row) {
   const Words choices = split(row.limits.words);
   if (row.limits.check) return row.limits.check(word);
-  if (row.is_real()) return wrong_real(word, row.limits);
+  if (row.is_real()) return wrong_real(word, row.limits, std::holds_alternative<float*>(row.field));
   if (!row.is_list() && !std::holds_alternative<std::string*>(row.field))
     return wrong_whole(word, row.limits);
   if (word.empty()) return nothing_given;

@@ -227,7 +227,9 @@ TEST(FormatCommands, AnOptionWithoutEffectIsRefused) {
        {std::vector<std::string>{"quantize", "x.npy", "p.h5", "--seed", "5"},
         {"compare", "x.npy", "--format", "mxfp4", "--seed", "5"},
         {"corpus", "--tales", "1", "--validation", "0.2"},
-        {"corpus", "--tales", "5", "--characters", "10"},
+        {"corpus", "--tales", "5", "--force"},
+        {"corpus", "--characters", "10"},
+        {"corpus", "--tales", "5", "--characters", "10", "--text", "c.txt"},
         {"corpus", "--score", "x.txt", "--seed", "2"},
         {"corpus", "--score", "x.txt", "--validation", "0.2"},
         {"recipes", "precision/mxfp4", "--reference"}})

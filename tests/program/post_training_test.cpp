@@ -193,6 +193,10 @@ TEST_F(PostTraining, AModelThatIsGoneIsMadeAgainAndAFolderMayMove) {
                                     "diffused",      "--out",     folder,        "--keep"};
   };
   const Json before = json_of(command("table"));
+  const auto model = read_whole(folder_ / "table/mxfp4-diffused.h5");
+  write_atomically(folder_ / "table/mxfp4-diffused.h5", std::string_view("damaged"));
+  json_of(command("table"));
+  EXPECT_EQ(read_whole(folder_ / "table/mxfp4-diffused.h5"), model);
   std::filesystem::remove(folder_ / "table/mxfp4-diffused.h5");
   std::filesystem::rename(folder_ / "table", folder_ / "moved");
   const Json again = json_of(command("moved"));
@@ -222,6 +226,11 @@ TEST_F(PostTraining, NamesWhatItCannotDo) {
   refused({"post-training", "runs/tiny", "--precision", "precision/mxfp4", "--attention"},
           "--attention: it belongs to a --precision that is a single format");
   refused({"post-training", "runs/tiny", "--setting", "finetuned", "--finetune", "0"}, "no setting is left");
+  for (const char* option : {"--finetune", "--learning-rate", "--calibration", "--damping", "--seed"})
+    refused({"post-training", "runs/tiny", "--setting", "cast", option, "1"},
+            fmt::format("{} has no effect without ", option));
+  refused({"post-training", "runs/tiny", "--setting", "cast", "--setting", "cast"}, "want each once");
+  refused({"post-training", "runs/tiny", "--learning-rate", "1e-50"}, "'1e-50', which is 0 as an f32");
   refused({"post-training", "runs/tiny", "--precision", "mxfp4", "--calibration", "1", "--damping", "0"},
           "the 16 rows of calibration do not tell its 32 inputs apart");
   EXPECT_TRUE(says("layer 'blocks.0.attn.qkv'"));

@@ -113,6 +113,8 @@ TEST_F(ProfileCommand, PrintsATableOrJsonAndWritesAFlameFile) {
   EXPECT_GT(json["peaks"]["bf16_flops"], 0);
   EXPECT_EQ(run({"profile", "tiny.toml", "--data.file=gone.h5"}), int(ExitCode::usage));
   EXPECT_TRUE(says("data.file 'gone.h5' is not there, and model.vocabulary is 0"));
+  EXPECT_EQ(run({"profile", "tiny.toml", "--data.file=gone.h5", "--model.vocabulary=60"}), 2);
+  EXPECT_TRUE(says("data.file 'gone.h5' is not there; leave it out to profile with random tokens"));
 }
 
 TEST(Timing, CountsAttentionByItsOperands) {

@@ -27,6 +27,10 @@ TEST_F(ProgramTest, APlotsNameIsOneWithoutEnding) {
     EXPECT_EQ(run({"plot", "runs/tiny", "--out", name}), int(ExitCode::usage));
     EXPECT_TRUE(says(fmt::format("--out '{}': want the name of the files without .svg and .png", name)));
   }
+  ASSERT_EQ(run({"train", "tiny.toml", "--train.steps=2"}), 0) << output_;
+  std::filesystem::copy(folder_ / "runs/tiny/metrics.jsonl", folder_ / "mine.svg");
+  EXPECT_EQ(run({"plot", "mine.svg", "--out", "mine"}), int(ExitCode::usage));
+  EXPECT_TRUE(says("mine.svg: this command reads or writes that file already"));
 }
 
 TEST_F(ProgramTest, AnOptionWithoutAValueIsRefused) {
@@ -46,9 +50,13 @@ TEST_F(ProgramTest, AnOptionWithoutAValueIsRefused) {
 TEST_F(ProgramTest, AFlameGraphIsNotWrittenOverWhatIsRead) {
   write_atomically(folder_ / "top.toml", std::string("extends = 'tiny.toml'\n"));
   for (const char* file : {"top.toml", "tiny.toml", "data.h5"}) {
-    EXPECT_EQ(run({"profile", "top.toml", "--steps", "1", "--flame", file}), int(ExitCode::usage));
+    EXPECT_EQ(run({"profile", "top.toml", "--steps", "1", "--flame", file, "--force"}), int(ExitCode::usage));
     EXPECT_TRUE(says(std::string(file) + ": this command reads or writes that file already")) << output_;
   }
+  write_atomically(folder_ / "mine", std::string("text"));
+  EXPECT_EQ(run({"profile", "top.toml", "--steps", "1", "--flame", "mine"}), int(ExitCode::usage));
+  EXPECT_EQ(read_whole_text(folder_ / "mine"), "text");
+  EXPECT_EQ(run({"profile", "top.toml", "--steps", "1", "--flame", "mine", "--force"}), 0) << output_;
 }
 
 TEST_F(ProgramTest, ASeedOrCountThatIsNoWholeNumberOrDoesNotFitIsRefused) {

@@ -106,6 +106,9 @@ TEST_F(TokenizerCommandTest, WhatDoesNotFitIsRefused) {
     EXPECT_EQ(run(arguments), int(ExitCode::usage)) << want;
     EXPECT_TRUE(says(want)) << output_;
   }
+  write_atomically(folder_ / "empty.txt", std::string_view());
+  EXPECT_EQ(run({"tokenizer", "train", "cats.txt", "empty.txt", "--out", "none"}), int(ExitCode::data));
+  EXPECT_TRUE(says("empty.txt: is empty, want text")) << output_;
   write_atomically(folder_ / "bad.txt", std::string_view("ab\xff"));
   EXPECT_EQ(run({"tokenizer", "encode", "tok", "bad.txt"}), int(ExitCode::data));
   EXPECT_TRUE(says("bad.txt: byte 2 (0xff) is not UTF-8")) << output_;
