@@ -35,9 +35,11 @@ std::array<std::byte, 16> ContentHash::digest() const {
   return std::bit_cast<std::array<std::byte, 16>>(canonical);
 }
 
-std::string ContentHash::digits() const {
+std::string ContentHash::digits() const { return digits_of(digest()); }
+
+std::string digits_of(const std::array<std::byte, 16>& digest) {
   std::string digits;
-  for (const std::byte byte : digest()) digits += fmt::format("{:02x}", unsigned(byte));
+  for (const std::byte byte : digest) digits += fmt::format("{:02x}", unsigned(byte));
   return digits;
 }
 

@@ -25,6 +25,8 @@ class ContentHash {
   std::unique_ptr<XXH3_state_s, void (*)(XXH3_state_s*)> state_;
 };
 
+/// ContentHash::digits() of a digest.
+std::string digits_of(const std::array<std::byte, 16>& digest);
 /// ContentHash::digits() of these.
 std::string content_hash(std::span<const std::byte> bytes);
 

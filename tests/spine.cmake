@@ -9,7 +9,7 @@ cmake_minimum_required(VERSION 3.24)
 #   referee, outbound               capabilities that came later: in files of their own, each with a budget of its own, and counted
 #                                   there alone
 # Run as: cmake -DROOT=<source dir> -P tests/spine.cmake
-set(limits page 2373 road 9193 evening 1554 library 45084 program 16144 conformance 2618 referee 2657 outbound 767)
+set(limits page 2373 road 9193 evening 1554 library 45097 program 16146 conformance 2618 referee 2657 outbound 767)
 # The referee's budget is 1,800 lines, outbound's 700: what they have above that is to go. The referee runs, judges and shows
 # every sweep, not only those over sizes and lengths.
 set(name_page "a page")  # in the docs

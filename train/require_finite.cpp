@@ -7,7 +7,7 @@ namespace mxtape {
 namespace {
 
 /// Names the first tensor that holds NaN or infinity: parameters in the order of computation, then gradients
-/// in the order of the backward pass, if there are no strands, of which this device has some.
+/// in the order of the backward pass. Of several strands a device has but some gradients, which say nothing.
 std::string first_nonfinite_tensor(Backend& backend, std::span<Parameter* const> parameters, bool gradients) {
   const auto search = [&](const char* kind, const Parameter& parameter, const Tensor& tensor) -> std::string {
     const std::int64_t at = tensor ? backend.first_nonfinite(tensor) : -1;

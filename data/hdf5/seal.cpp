@@ -52,6 +52,13 @@ std::string verify_seal(const RandomAccessFile& file) {
   return hash.digits();
 }
 
+std::string sealed_hash(const std::filesystem::path& path) {
+  const RandomAccessFile file(path);
+  std::array<std::byte, seal_bytes - hash_at> hash{};
+  if (file.size() >= hash.size()) file.read(file.size() - hash.size(), hash);
+  return digits_of(hash);
+}
+
 std::string verify_seal(const std::filesystem::path& path) { return verify_seal(RandomAccessFile(path)); }
 
 }  // namespace mxtape

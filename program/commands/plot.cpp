@@ -152,7 +152,9 @@ Report run(Arguments& a, const Given& given) {
   const bool gaps = given("--difference");
   if (!given("--out")) a.output = !a.measures.empty() ? "telemetry" : gaps ? "difference" : "loss";
   gnuplot::require_stem("--out", a.output);
-  for (const char* suffix : {".svg", ".png"}) require_output(a.output + suffix, a.runs, true);
+  std::vector<std::string> inputs{a.base};
+  inputs.insert(inputs.end(), a.runs.begin(), a.runs.end());
+  for (const char* suffix : {".svg", ".png"}) require_output(a.output + suffix, inputs, true);
   if (!a.measures.empty()) return plot_telemetry(a, given);
   return gaps ? plot_differences(a, given) : plot_runs(a, given);
 }

@@ -27,11 +27,12 @@ Report run(Arguments& a, const Given& given) {
           ExitCode::usage, "--setting: one is named twice; want each once");
   const bool diffuses = std::ranges::any_of(options.wanted, is_diffused),
              finetunes = std::ranges::find(options.wanted, Setting::finetuned) != options.wanted.end();
-  for (const char* option : {"--calibration", "--seed", "--damping"})
-    require(diffuses || !given(option), ExitCode::usage, "{} has no effect without error diffusion", option);
-  for (const char* option : {"--finetune", "--learning-rate"})
-    require(finetunes || !given(option), ExitCode::usage, "{} has no effect without --setting finetuned",
-            option);
+  for (const auto& [names, used] : {std::pair("--calibration --seed --damping", diffuses),
+                                    {"--finetune", finetunes},
+                                    {"--learning-rate", finetunes && options.finetune.steps > 0}})
+    for (const auto& option : split(names))
+      require(used || !given(option), ExitCode::usage, "{} has no effect on the settings that are left",
+              option);
   if (options.finetune.steps == 0) std::erase(options.wanted, Setting::finetuned);
   require(!options.wanted.empty(), ExitCode::usage, "no setting is left: --finetune 0 takes 'finetuned' out");
 

@@ -19,8 +19,8 @@ using From = Beginning::From;
 /// Whether the last validation of a run that has done all its steps is still to come.
 bool lacks_validation(const RunPaths& run, std::int64_t step) {
   try {
-    const RunLog log = read_run_log(run.path());
-    return log.validation.empty() || log.validation.back().step != step;
+    const RunLog log = read_records(run.path());
+    return log.last_step() == step && (log.validation.empty() || log.validation.back().step != step);
   } catch (const Error&) {
     return false;  // nothing is on record: nobody waits for one
   }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <optional>
 
 #include "core/files/atomic_file.h"
@@ -43,13 +42,14 @@ std::array<double, 2> loss_range(std::span<const RunLog> runs, std::int64_t widt
 struct DataOfRun {
   std::filesystem::path file;
   std::int64_t vocabulary, context;
-  std::string windows;  ///< of a validation: "all", "at most 256"
-  std::string hash;     ///< of its content; empty without a checkpoint that can be read
+  std::string hash;        ///< of its content; empty without a checkpoint that can be read
+  std::int64_t windows{};  ///< of a validation; 0 without the data
   bool operator==(const DataOfRun& other) const {
     const bool same_data = hash.empty() || other.hash.empty()
                                ? file == other.file && vocabulary == other.vocabulary
                                : hash == other.hash;
-    return same_data && (windows == other.windows || context != other.context);
+    const bool comparable = windows > 0 && other.windows > 0 && context == other.context;
+    return same_data && (!comparable || windows == other.windows);
   }
 };
 
@@ -58,16 +58,16 @@ std::optional<DataOfRun> data_of(const std::filesystem::path& run) {
       (std::filesystem::is_directory(run) ? run : run.parent_path()) / "recipe.toml";
   if (!std::filesystem::exists(file)) return {};
   const Recipe recipe = recipe_from_toml(read_whole_text(file), file.string());
-  std::string hash;
+  DataOfRun data{std::filesystem::weakly_canonical(recipe.data.file), recipe.model.vocabulary,
+                 recipe.model.context, ""};
   try {  // without reading a checkpoint whole
     if (const auto all = list_checkpoints(file.parent_path()); !all.empty())
-      hash = Hdf5Reader(all.front()).text_attribute("/", "data_hash");
+      data.hash = Hdf5Reader(all.front()).text_attribute("/", "data_hash");
+    const std::int64_t tokens = Hdf5Reader(data.file).info("validation").count();
+    data.windows = validation_windows(recipe.train, (tokens - 1) / data.context);
   } catch (const Error&) {  // none, or none that can be read
   }
-  constexpr std::int64_t all = std::numeric_limits<std::int64_t>::max();
-  const std::int64_t windows = validation_windows(recipe.train, all);
-  return DataOfRun{std::filesystem::weakly_canonical(recipe.data.file), recipe.model.vocabulary,
-                   recipe.model.context, windows == all ? "all" : fmt::format("at most {}", windows), hash};
+  return data;
 }
 
 }  // namespace
@@ -198,8 +198,8 @@ std::vector<std::string> data_beside_names(const std::vector<std::string>& runs)
     const auto data = data_of(run);
     if (!first) first = data;
     differs = differs || (data && *data != *first);
-    texts.push_back(data ? fmt::format(" ({}, {} tokens, {} windows)", data->file.filename().string(),
-                                       data->vocabulary, data->windows)
+    texts.push_back(data ? fmt::format(" ({}, {} tokens{})", data->file.filename().string(), data->vocabulary,
+                                       data->windows ? fmt::format(", {} windows", data->windows) : "")
                          : "");
   }
   if (!differs) texts.assign(runs.size(), "");

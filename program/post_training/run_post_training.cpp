@@ -107,14 +107,13 @@ class ResultsFile {
               "{}: its results are of other options:{}\nname another folder with --out, or ask as then",
               path_.string(), other);
       for (const Json& result : json.at("results")) measurements_.push_back(measurement_of(result));
-      for (Measurement& m : measurements_) {
-        if (!m.kept.empty()) m.kept = (path_.parent_path() / fs::path(m.kept).filename()).string();
-        try {
-          if (!m.kept.empty()) verify_seal(m.kept);
+      for (Measurement& m : measurements_) try {
+          if (m.kept.empty()) continue;
+          m.kept = (path_.parent_path() / fs::path(m.kept).filename()).string();
+          verify_seal(m.kept);
         } catch (const Error&) {  // the folder may have been moved, and files be gone or damaged
           m.kept.clear();
         }
-      }
     } catch (const nlohmann::json::exception& e) {
       fail(ExitCode::data, "{}: not results of mxtape post-training: {}; name another folder with --out",
            path_.string(), json_reason(e));

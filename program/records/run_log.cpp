@@ -103,14 +103,14 @@ RunLog read_records(const std::filesystem::path& run) {
 
 RunLog read_run_log_with_parent(const std::filesystem::path& run, int generations) {
   RunLog log = read_run_log(run);
-  if (log.turns.empty() || log.turns.front().event != "branch") return log;
+  if (log.turns.empty() || log.turns.front().event != "branch" || log.turns.front().step == 0) return log;
   const std::filesystem::path file = (is_folder(run) ? run : run.parent_path()) / "parent.json";
   try {
     require(is_there(file), ExitCode::data, "{}: is not there", file.string());
     const auto json = nlohmann::json::parse(read_whole_text(file));
     const std::string of = json.at("run"), checkpoint = json.at("checkpoint");
-    require(!is_there(checkpoint) || verify_seal(checkpoint) == json.at("hash"), ExitCode::data,
-            "{}: is another one than the run branched from", checkpoint);
+    require(!is_there(checkpoint) || sealed_hash(checkpoint) == json.at("hash").get<std::string>(),
+            ExitCode::data, "{}: is another one than the run branched from", checkpoint);
     const RunLog parent = generations > 0 ? read_run_log_with_parent(of, generations - 1) : read_run_log(of);
     log.past_missing = parent.past_missing;
     const std::int64_t step = log.turns.front().step;

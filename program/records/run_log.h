@@ -42,7 +42,7 @@ RunLog read_records(const std::filesystem::path& run);
 
 /// The same of a branch, which begins with its parent's last points, so that its curve starts on the
 /// parent's; with `generations`, with the whole past of so many. Where the parent is gone, or the checkpoint
-/// that it branched from is another now, the branch alone.
+/// that it branched from is there and another now, the branch alone.
 RunLog read_run_log_with_parent(const std::filesystem::path& run, int generations = 0);
 
 /// The steps after which a run first has a validation loss: where the straight line from the last validation

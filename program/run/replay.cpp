@@ -153,7 +153,8 @@ Replay replay(const fs::path& run, const ReplayOptions& options) {
             "{}: the recipe changed at step {}, and no checkpoint from there to step {} is left; {}",
             run.string(), until, step - 1, keep_some);
 
-  const bool changed_there = !course.until.empty() && course.until.back().first == result.begin;
+  const bool changed_there =
+      std::ranges::any_of(course.until, [&](const auto& one) { return one.first == result.begin; });
   if (plan.begin.checkpoint && !changed_there && options.rollback == 0) {
     const std::string change = changed_numbers(plan.begin.checkpoint->header().recipe, recipe);
     require(change.empty(), ExitCode::data, "{}: the run's recipe was edited since ({}); undo that",

@@ -21,7 +21,7 @@ struct CaughtSignal {
 };
 
 volatile std::sig_atomic_t first_signal = 0, asked_to_stop = 0, asked_to_save = 0;
-volatile std::sig_atomic_t shared = 0, silent = 0, early_stop = 0, early_save = 0;
+volatile std::sig_atomic_t shared = 0, silent = 0, early_stop = 0;
 std::array<CaughtSignal, 5> caught_signals{{{SIGINT, "SIGINT", {}},
                                             {SIGTERM, "SIGTERM", {}},
                                             {SIGHUP, "SIGHUP", {}},
@@ -51,7 +51,7 @@ void on_signal(int signal) {
   errno = kept;
 }
 
-void on_early_request(int signal) { (signal == SIGUSR1 ? early_stop : early_save) = signal; }
+void on_early_request(int signal) { (signal == SIGUSR2 ? asked_to_save : early_stop) = signal; }
 
 // SA_RESETHAND has given the signal its default back.
 void on_end(int signal) {
@@ -78,11 +78,8 @@ void leave_no_unfinished_file() {
 void keep_early_requests() { replace_default({SIGUSR1, SIGUSR2}, on_early_request, SA_RESTART); }
 
 StopSignals::StopSignals() {
-  first_signal = early_stop;
+  first_signal = 0;
   asked_to_stop = 0;
-  if (!shared || early_save) asked_to_save = early_save;  // a follower may have been asked by now
-  early_stop = 0;
-  early_save = 0;
   struct sigaction action {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;  // file operations in progress go on
@@ -90,6 +87,8 @@ StopSignals::StopSignals() {
     sigaction(number, nullptr, &before);
     if (before.sa_handler != SIG_IGN) sigaction(number, &action, nullptr);
   }
+  if (early_stop && !first_signal) first_signal = early_stop;
+  early_stop = 0;
 }
 
 StopSignals::~StopSignals() {

@@ -49,7 +49,7 @@ class TrainingLoop {
   void one_step();
   void step_or_skip();
   void validate();
-  /// Not planned: a clock or a signal asks for it.
+  /// Not planned: a clock, a signal or a log that cannot be written asks for it.
   void save(bool planned = true);
   void retain() const;
   void record(const std::function<void()>& write);

@@ -21,8 +21,8 @@ void TrainingLoop::restore(const RunLog& log) {
   for (const auto& point : log.train) (void)spike_.look_at(point.loss);
   recorded_ = log.last_step();
   for (const auto& turn : log.turns) said_high_ |= turn.event == "high_loss";
-  for (auto turn = log.turns.rbegin(); turn != log.turns.rend() && turn->event == "skip"; ++turn)
-    if (turn->step == recorded_ - skipped_) ++skipped_;
+  for (auto turn = log.turns.rbegin(); turn != log.turns.rend(); ++turn)
+    if (turn->event == "skip" && turn->step == recorded_ - skipped_) ++skipped_;
   for (const auto& point : log.validation) {
     validated_ = point.step;
     if (best_ && *best_ <= point.loss) continue;

@@ -31,6 +31,7 @@ TEST_F(ProgramTest, APlotsNameIsOneWithoutEnding) {
   std::filesystem::copy(folder_ / "runs/tiny/metrics.jsonl", folder_ / "mine.svg");
   EXPECT_EQ(run({"plot", "mine.svg", "--out", "mine"}), int(ExitCode::usage));
   EXPECT_TRUE(says("mine.svg: this command reads or writes that file already"));
+  EXPECT_EQ(run({"plot", "runs/tiny", "--difference", "mine.svg", "--out", "mine"}), int(ExitCode::usage));
 }
 
 TEST_F(ProgramTest, AnOptionWithoutAValueIsRefused) {

@@ -70,9 +70,15 @@ TEST_F(ProgramTest, LossesCompareByTheContentOfTheDataAndNotByItsPath) {
   EXPECT_FALSE(says(remark)) << output_;
   run({"plot", "runs/a", "runs/other"});
   EXPECT_TRUE(says(remark)) << output_;
-  ASSERT_EQ(run({"train", "tiny.toml", "--name=fewer", "--train.eval_windows=1"}), 0) << output_;
-  run({"plot", "runs/other", "runs/fewer"});
+  for (const auto& [windows, name] : {std::pair("1", "fewer"), {"0", "all"}, {"1000000", "more"}})
+    ASSERT_EQ(run({"train", "tiny.toml", fmt::format("--name={}", name),
+                   fmt::format("--train.eval_windows={}", windows)}),
+              0)
+        << output_;
+  run({"plot", "runs/all", "runs/fewer"});
   EXPECT_TRUE(says(remark)) << output_;
+  run({"plot", "runs/all", "runs/more"});
+  EXPECT_FALSE(says(remark)) << "all that there are: " << output_;
 }
 
 TEST_F(ProgramTest, AFinishedRunsCheckpointGivesABranchNothingToDoAndLeavesNoFolder) {

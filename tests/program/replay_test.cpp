@@ -146,6 +146,14 @@ TEST_F(ReplayTest, KnowsWhereTheRecipeChanged) {
   EXPECT_EQ(run({"replay", "runs/tiny", "--step", "7"}), int(ExitCode::data));
   EXPECT_TRUE(says("the run's recipe was edited since (optim.beta2: 0.9 -> 0.8); undo that"));
   write_atomically(folder_ / "runs/tiny/recipe.toml", recipe);
+  // A change of no number after step 6 is the last one on record, but not the one where the replay begins.
+  std::filesystem::remove(checkpoint(7));
+  ASSERT_EQ(run({"train", "tiny.toml", "--train.steps=7", "--train.keep_every=2", "--optim.beta2=0.9",
+                 "--resume=auto", "--train.eval_every=5"}),
+            0)
+      << output_;
+  std::filesystem::remove(checkpoint(6));
+  EXPECT_EQ(replayed({"--step", "7"})["same_bits"], true);
   for (const int step : {4, 6, 7}) std::filesystem::remove(checkpoint(step));
   EXPECT_EQ(run({"replay", "runs/tiny", "--step", "6"}), int(ExitCode::data));
   EXPECT_TRUE(says("the recipe changed at step 4, and no checkpoint from there to step 5 is left"));

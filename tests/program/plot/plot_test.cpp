@@ -158,9 +158,7 @@ TEST_F(PlotTest, RunsOnOtherDataAreToldApart) {
   EXPECT_EQ(data_beside_names({a, b, bare}), (Texts{"", "", ""}));
   EXPECT_EQ(remark_on_data({"", ""}), "");
   EXPECT_EQ(data_beside_names({bare, a, c, d + "/metrics.jsonl"}),
-            (Texts{"", " (tales.h5, 60 tokens, at most 1800 windows)",
-                   " (tales.h5, 61 tokens, at most 1800 windows)",
-                   " (other.h5, 60 tokens, at most 1800 windows)"}));
+            (Texts{"", " (tales.h5, 60 tokens)", " (tales.h5, 61 tokens)", " (other.h5, 60 tokens)"}));
   EXPECT_NE(remark_on_data(data_beside_names({a, d})), "");
 }
 
