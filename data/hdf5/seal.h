@@ -23,7 +23,7 @@ std::array<std::byte, seal_bytes> make_seal(std::span<const std::byte> image);
 /// cannot be read.
 std::string verify_seal(const RandomAccessFile&);
 std::string verify_seal(const std::filesystem::path&);
-/// The content hash that the file's last bytes name, believed: it reads no more.
+/// The content hash that the file's last bytes name. Nothing is verified.
 std::string sealed_hash(const std::filesystem::path&);
 
 }  // namespace mxtape

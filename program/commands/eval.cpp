@@ -131,8 +131,8 @@ void fill(Report& out, const std::vector<Row>& rows, const Measured& m, bool tex
     table.row(std::move(cells));
   }
   out.line(
-      "\nloss, differences: nats per token; bits: per element of a whole block, with its scale unless it is "
-      "as long as the axis");
+      "\nloss, differences: nats per token; bits: per element, with the scales of whole blocks, but not of a "
+      "whole axis");
 }
 
 Report run(const Arguments& arguments, const Given& given) {

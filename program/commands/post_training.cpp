@@ -31,8 +31,7 @@ Report run(Arguments& a, const Given& given) {
                                     {"--finetune", finetunes},
                                     {"--learning-rate", finetunes && options.finetune.steps > 0}})
     for (const auto& option : split(names))
-      require(used || !given(option), ExitCode::usage, "{} has no effect on the settings that are left",
-              option);
+      require(used || !given(option), ExitCode::usage, "{} has no effect on what is measured", option);
   if (options.finetune.steps == 0) std::erase(options.wanted, Setting::finetuned);
   require(!options.wanted.empty(), ExitCode::usage, "no setting is left: --finetune 0 takes 'finetuned' out");
 

@@ -97,8 +97,8 @@ std::string table_text(const PostTraining& p) {
   text += fmt::format("\nunquantized: {:.4f}{}\n", p.f32,
                       p.floor ? fmt::format(", {:.4f} above the floor", p.f32 - *p.floor) : "");
   text +=
-      "loss and gap to the unquantized model: nats per token; bits: per weight of a whole block, with its "
-      "scale unless it is as long as the axis, in the mean over linear layers\n";
+      "loss and gap to the unquantized model: nats per token; bits: per weight of the linear layers, "
+      "with the scales of whole blocks, but not of a whole axis\n";
   for (const auto& column : columns) text += fmt::format("{}: {}\n", column.name, column.meaning);
   text += diffusion_text(p, width);
   for (const Measurement& m : p.measurements)

@@ -228,9 +228,9 @@ TEST_F(PostTraining, NamesWhatItCannotDo) {
   refused({"post-training", "runs/tiny", "--setting", "finetuned", "--finetune", "0"}, "no setting is left");
   for (const char* option : {"--finetune", "--learning-rate", "--calibration", "--damping", "--seed"})
     refused({"post-training", "runs/tiny", "--setting", "cast", option, "1"},
-            fmt::format("{} has no effect on the settings that are left", option));
+            fmt::format("{} has no effect on what is measured", option));
   refused({"post-training", "runs/tiny", "--finetune", "0", "--learning-rate", "1"},
-          "--learning-rate has no effect on the settings that are left");
+          "--learning-rate has no effect on what is measured");
   refused({"post-training", "runs/tiny", "--setting", "cast", "--setting", "cast"}, "want each once");
   refused({"post-training", "runs/tiny", "--learning-rate", "1e-50"}, "'1e-50', which is 0 as an f32");
   refused({"post-training", "runs/tiny", "--precision", "mxfp4", "--calibration", "1", "--damping", "0"},

@@ -32,8 +32,8 @@ MXT_LANES f32x16 limit_of(const Grid& g, const f32x16& x) {
   return select(as_signed(bits(x)) < 0, all(-g.lowest), all(g.highest));
 }
 
-/// round_even() for at most 21 mantissa bits: of both signs the sum with 1.5 * 2^23 quanta has steps of a
-/// quantum. NaN becomes any number: its block's scale is NaN.
+/// round_even() for at most 21 mantissa bits: 1.5 * 2^23 quanta are for numbers of both signs, below 2^22
+/// quanta. NaN becomes any number: its block's scale is NaN.
 struct NearestEven {
   Grid g;
   [[gnu::always_inline]] f32x16 operator()(const f32x16& x, const std::uint16_t*, std::int64_t) const {
